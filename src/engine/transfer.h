@@ -1,0 +1,45 @@
+// The two faces of the engine toward links: what transmit() hands out and what receive() takes.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/address.h"
+#include "memory/payload.h"
+#include "wire/packet.h"
+
+namespace verbena::engine {
+
+// One packet leaving. Everything it points to stays valid during PacketSink::send(); when
+// `by_reference` is true the payload bytes also stay unchanged until the peer acknowledges (RC
+// requests) or fetches them (READ responses), so a same-host link may pass addresses.
+struct TxPacket {
+  wire::Packet header;
+  const AddressVector* route = nullptr;
+  Path path = Path::kWire;
+  memory::Payload payload;
+  bool by_reference = false;
+  uint32_t source_qpn = 0;     // the sending queue pair (entropy for the UDP source port)
+  uint32_t region_key = 0;     // READ responses: the rkey the bytes were read under, else 0
+};
+
+class PacketSink {
+ public:
+  virtual ~PacketSink() = default;
+  // Takes the packet, or refuses it because the road is full (the engine offers it again at the
+  // next transmit()). Never fails otherwise: losses are the road's business.
+  virtual bool send(const TxPacket& packet) = 0;
+};
+
+// One packet arriving, already parsed, ICRC already checked.
+struct RxPacket {
+  wire::Packet header;
+  memory::Payload payload;
+  Gid source;
+  Gid destination;
+  Path path = Path::kWire;     // kWire or kLocal
+  uint8_t traffic_class = 0;   // IPv4 TOS / IPv6 traffic class, with the ECN bits
+  uint8_t hop_limit = 64;
+  bool multicast = false;
+};
+
+}  // namespace verbena::engine

@@ -14,7 +14,7 @@ namespace verbena::wire {
 struct Reth {        // RDMA extended transport header
   uint64_t address;  // remote virtual address
   uint32_t rkey;
-  uint32_t length;   // bytes of the whole message
+  uint32_t length;  // bytes of the whole message
 };
 struct AtomicEth {
   uint64_t address;
@@ -30,9 +30,9 @@ struct Deth {
   uint32_t qkey;
   uint32_t source_qpn;  // 24 bits
 };
-struct Feth {            // FLUSH extended transport header (IBA A19)
-  uint8_t placement;     // bit 0 global visibility, bit 1 persistence
-  uint8_t selectivity;   // 0 range, 1 whole region
+struct Feth {           // FLUSH extended transport header (IBA A19)
+  uint8_t placement;    // bit 0 global visibility, bit 1 persistence
+  uint8_t selectivity;  // 0 range, 1 whole region
 };
 
 // Extension fields hold a value exactly when opcode_info(opcode) lists their header; else zero.
@@ -43,10 +43,10 @@ struct Packet {
   bool fecn = false;
   bool becn = false;
   bool ack_request = false;
-  uint8_t pad_count = 0;       // 0..3 pad bytes behind the payload on the wire
+  uint8_t pad_count = 0;  // 0..3 pad bytes behind the payload on the wire
   uint8_t transport_version = 0;
   uint16_t pkey = 0xffff;
-  uint32_t dest_qpn = 0;       // 24 bits
+  uint32_t dest_qpn = 0;  // 24 bits
   Psn psn;
 
   Reth reth{};
@@ -56,18 +56,18 @@ struct Packet {
   uint32_t immediate_be = 0;     // as on the wire: the consumer gets network order
   uint32_t invalidate_rkey = 0;  // IETH
   Deth deth{};
-  uint32_t xrc_srqn = 0;         // XRCETH, 24 bits
+  uint32_t xrc_srqn = 0;  // XRCETH, 24 bits
   Feth feth{};
 };
 
 // Why a buffer is no packet. Every value has a counter; none has another effect.
 enum class ParseError : uint8_t {
   kNone,
-  kTooShort,        // shorter than BTH + ICRC, or than the headers its opcode lists
-  kUnknownOpcode,   // opcode not in the table (checked before any length arithmetic)
-  kBadVersion,      // BTH transport version is not 0
-  kBadPadding,      // pad count larger than the payload holds
-  kBadQpn,          // destination QP 0 (subnet management, not on RoCE)
+  kTooShort,       // shorter than BTH + ICRC, or than the headers its opcode lists
+  kUnknownOpcode,  // opcode not in the table (checked before any length arithmetic)
+  kBadVersion,     // BTH transport version is not 0
+  kBadPadding,     // pad count larger than the payload holds
+  kBadQpn,         // destination QP 0 (subnet management, not on RoCE)
 };
 
 struct Parsed {

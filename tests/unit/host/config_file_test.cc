@@ -1,0 +1,66 @@
+// Each way a VERBENA_CONFIG file can be wrong is one message with the file and the line.
+#include "host/config_file.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::host {
+namespace {
+
+std::string error_of(const char* text) {
+  auto parsed = parse_config(text, "v.toml");
+  return parsed ? "no error" : parsed.error().message;
+}
+
+TEST(ConfigFile, EmptyFileIsTheDefaults) {
+  auto parsed = parse_config("", "v.toml");
+  ASSERT_TRUE(parsed);
+  EXPECT_TRUE(parsed->devices.empty());
+  EXPECT_EQ(parsed->defaults.limits, Limits{});
+}
+
+TEST(ConfigFile, MalformedTomlHasFileAndLine) {
+  const std::string error = error_of("mtu = 1024\n[[device]\n");
+  EXPECT_EQ(error.rfind("v.toml:2: not valid TOML: ", 0), 0u) << error;
+  EXPECT_EQ(error.find('\n'), std::string::npos);
+}
+
+TEST(ConfigFile, ErrorsNameLineKeyAndChoice) {
+  EXPECT_EQ(error_of("\nmtu = 1500\n"), "v.toml:2: mtu must be one of 256, 512, 1024, 2048, 4096");
+  EXPECT_EQ(error_of("[limits]\nmax_qp = 70000\n"),
+            "v.toml:2: max_qp is 70000; it may be 1 to 65535");
+  EXPECT_EQ(error_of("[limits]\nmax_qp = -1\n"), "v.toml:2: max_qp is -1; it may be 1 to 65535");
+  EXPECT_EQ(error_of("[limits]\nmax_qp = \"many\"\n"),
+            "v.toml:2: max_qp is a string; write an integer from 1 to 65535");
+  EXPECT_EQ(error_of("[[device]]\nname = \"x\"\n"),
+            "v.toml:1: this [[device]] has no interface; add interface = \"eth0\"");
+  EXPECT_EQ(error_of("[[device]]\ninterface = \"lo\"\nguid = \"0:0\"\n"),
+            "v.toml:3: guid must be a string of 16 hex digits, not all 0, such as "
+            "\"0002:c9ff:fe00:0001\"");
+  EXPECT_EQ(error_of("device = 3\n"),
+            "v.toml:1: device must be an array of tables: write [[device]]");
+  EXPECT_EQ(error_of("[[device]]\ninterface = \"lo\"\ngids = [\"\", \"host\"]\n"),
+            "v.toml:3: gids[1] must be an IPv4 or IPv6 address, or \"\" for a hole");
+  EXPECT_EQ(error_of("[[device]]\nname = \"../x\"\ninterface = \"lo\"\n"),
+            "v.toml:2: name must be a string of 1 to 63 printable characters without space, '/', "
+            "',' or '='");
+}
+
+TEST(ConfigFile, UnknownKeysListTheKnown) {
+  const std::string top = error_of("colour = 1\n");
+  EXPECT_EQ(top.rfind("v.toml:1: unknown key 'colour'; known keys: device, mtu, ", 0), 0u) << top;
+  const std::string limit = error_of("[limits]\nmax_qps = 1\n");
+  EXPECT_EQ(limit.rfind("v.toml:2: unknown limit 'max_qps'; known limits: ", 0), 0u) << limit;
+  const std::string device = error_of("[[device]]\ninterface = \"lo\"\niface = \"lo\"\n");
+  EXPECT_EQ(device.rfind("v.toml:3: unknown key 'iface' in [[device]]; ", 0), 0u) << device;
+}
+
+TEST(ConfigFile, GidOrderTakesEachKindOnce) {
+  auto parsed = parse_config("gid_order = [\"ipv6\", \"ipv4\"]\n", "v.toml");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->defaults.gid_order, (std::vector<GidKind>{GidKind::kIpv6, GidKind::kIpv4}));
+  EXPECT_NE(error_of("gid_order = [\"ipv4\", \"ipv4\"]\n"), "no error");
+  EXPECT_NE(error_of("gid_order = [\"ib\"]\n"), "no error");
+}
+
+}  // namespace
+}  // namespace verbena::host

@@ -1,0 +1,55 @@
+// The ring behind ibv_poll_cq.
+#include "engine/completion_queue.h"
+
+#include <bit>
+
+namespace verbena::engine {
+
+// The ring's size is a power of two so that free-running indices stay right when they wrap; the
+// limit is what the caller asked for.
+void CompletionQueue::allocate(uint32_t capacity) {
+  limit_ = capacity;
+  capacity_ = std::bit_ceil(capacity);
+  ring_ = std::make_unique_for_overwrite<WorkCompletion[]>(capacity_);
+}
+
+bool CompletionQueue::push(const WorkCompletion& completion) {
+  if (overrun_ || size() >= limit_) {
+    overrun_ = true;
+    return false;
+  }
+  ring_[tail_++ % capacity_] = completion;
+  return true;
+}
+
+uint32_t CompletionQueue::pop(WorkCompletion* to, uint32_t count) {
+  uint32_t n = 0;
+  for (; n < count && head_ != tail_; ++n) to[n] = ring_[head_++ % capacity_];
+  return n;
+}
+
+bool CompletionQueue::take_event(bool solicited_or_error) {
+  if (armed_ == kNone || (armed_ == kSolicited && !solicited_or_error)) return false;
+  armed_ = kNone;
+  return true;
+}
+
+bool CompletionQueue::resize(uint32_t capacity) {
+  if (size() > capacity) return false;
+  auto old_ring = std::move(ring_);
+  uint32_t old_capacity = capacity_, old_head = head_, count = size();
+  allocate(capacity);
+  for (uint32_t i = 0; i < count; ++i) ring_[i] = old_ring[(old_head + i) % old_capacity];
+  head_ = 0;
+  tail_ = count;
+  return true;
+}
+
+void CompletionQueue::forget(uint32_t qp_num) {
+  uint32_t to = head_;
+  for (uint32_t from = head_; from != tail_; ++from)
+    if (ring_[from % capacity_].qp_num != qp_num) ring_[to++ % capacity_] = ring_[from % capacity_];
+  tail_ = to;
+}
+
+}  // namespace verbena::engine

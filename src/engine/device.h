@@ -1,0 +1,107 @@
+// The adapter as a sans-IO machine: every object a process made on one device, and five verbs -
+// post (on the queue pair), receive, on_time, transmit, next_deadline - with time passed in.
+// Not thread-safe: whoever drives it holds its lock.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/counters.h"
+#include "engine/event.h"
+#include "engine/queue_pair.h"
+
+namespace verbena::engine {
+
+struct DeviceOptions {
+  uint32_t qpn_base = 0;              // slot << 16; queue pair numbers are base + 1 .. base + 65535
+  uint32_t port_mtu = 4096;           // bytes: largest path MTU the port carries
+  uint64_t seed = 1;                  // of the keys' random bits
+  memory::Populate populate = nullptr;
+  bool explain = false;
+  uint32_t max_rd_atomic = 128;       // per queue pair, either direction
+};
+
+enum class TransmitResult : uint8_t {
+  kIdle,     // everything that may be sent was sent
+  kMore,     // budget used up: call again after receiving
+  kBlocked,  // a link is full: call again soon
+};
+
+class Device {
+ public:
+  explicit Device(const DeviceOptions& options);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // --- control: objects. Creation returns null / an Error with errno; destruction EBUSY if used.
+  memory::KeyTable& keys() { return keys_; }
+  Result<QueuePair*> create_qp(const QpInit& init);
+  void destroy_qp(QueuePair* qp);
+  QueuePair* find_qp(uint32_t qpn);
+  // Gives an SRQ its number so that XRC packets find it; 0 when none is free.
+  uint32_t register_srq(SharedReceiveQueue* srq);
+  void unregister_srq(SharedReceiveQueue* srq);
+  SharedReceiveQueue* find_srq(uint32_t number);
+  // Takes one receive work request from `srq` into `to` and raises the limit event when due.
+  bool take_from_srq(SharedReceiveQueue* srq, ReceiveWork& to);
+  int attach_multicast(QueuePair* qp, const Gid& group);   // 0, EINVAL
+  int detach_multicast(QueuePair* qp, const Gid& group);   // 0, EINVAL when not attached
+  void port_mtu(uint32_t bytes) { options_.port_mtu = bytes; }
+  // The slot lease of this process. Only while no queue pair exists.
+  void qpn_base(uint32_t base) { options_.qpn_base = base; }
+  // fork: the child keeps domains, regions and completion queues (its memory is a copy), but the
+  // parent's queue pairs are not its own. They move to ERR without a completion or a packet.
+  void abandon_queue_pairs();
+
+  // --- data
+  void receive(Instant now, const RxPacket& packet);
+  void on_time(Instant now);
+  TransmitResult transmit(Instant now, PacketSink& sink, uint32_t budget = 256);
+  Instant next_deadline() const { return timers_.empty() ? kNever : timers_[0]->timer_at_; }
+  bool wants_to_transmit() const { return !ready_.empty(); }
+
+  // --- reports. Taken by swapping, after each step.
+  std::vector<Event>& events() { return events_; }
+  std::vector<std::string>& explanations() { return explanations_; }
+  bool explaining() const { return options_.explain; }
+  void explain(std::string text);
+  void report(const Event& event);
+  // Drops queued events that name an object about to be destroyed.
+  void forget(const void* object);
+
+  Counters& counters() { return counters_; }
+  const DeviceOptions& options() const { return options_; }
+  const std::vector<QueuePair*>& queue_pairs() const { return by_index_; }  // null where free
+
+  // Called by queue pairs.
+  void wake(QueuePair* qp);
+  void update_timer(QueuePair* qp);
+  void push_completion(CompletionQueue* cq, const WorkCompletion& completion, bool solicited);
+
+ private:
+  struct Attachment {
+    Gid group;
+    QueuePair* qp;
+  };
+  void sift(size_t slot);
+  void timer_remove(QueuePair* qp);
+  void fail_cq_users(CompletionQueue* cq, Instant now);
+
+  DeviceOptions options_;
+  memory::KeyTable keys_;
+  std::vector<QueuePair*> by_index_;
+  uint32_t next_index_ = 1;            // not reused soon: an old number must not meet a new owner
+  std::vector<SharedReceiveQueue*> srqs_;
+  std::vector<Attachment> attachments_;
+  std::deque<QueuePair*> ready_;
+  std::vector<QueuePair*> timers_;     // binary heap by timer_at_
+  std::vector<Event> events_;
+  std::vector<std::string> explanations_;
+  std::vector<CompletionQueue*> overrun_;
+  Counters counters_;
+};
+
+}  // namespace verbena::engine

@@ -1,0 +1,146 @@
+// A queue pair: its attributes and state, and the two machines that work for it. This file is what
+// the rest of the house sees; the protocol lives in requester*.cc, responder*.cc, datagram.cc.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/address.h"
+#include "engine/completion_queue.h"
+#include "engine/counters.h"
+#include "engine/requester.h"
+#include "engine/responder.h"
+#include "engine/shared_receive_queue.h"
+#include "engine/transfer.h"
+#include "engine/work_queue.h"
+
+namespace verbena::engine {
+
+class Device;
+
+struct QpInit {
+  QpType type = QpType::kRc;
+  memory::ProtectionDomain* domain = nullptr;   // not for XRC receive
+  CompletionQueue* send_cq = nullptr;           // not for XRC receive
+  CompletionQueue* receive_cq = nullptr;        // not for XRC
+  SharedReceiveQueue* srq = nullptr;
+  XrcDomain* xrc_domain = nullptr;              // XRC receive
+  SendQueueLimits send;
+  uint32_t receive_work_requests = 0;
+  uint32_t receive_sges = 0;
+  bool signal_all = false;                      // sq_sig_all
+};
+
+// Fields as in struct ibv_qp_attr; units as there.
+struct QpAttributes {
+  QpState state = QpState::kReset;
+  QpState current_state = QpState::kReset;
+  uint8_t path_mtu = 1;               // code 1..5
+  MigState path_mig_state = MigState::kMigrated;
+  uint32_t qkey = 0;
+  uint32_t rq_psn = 0;
+  uint32_t sq_psn = 0;
+  uint32_t dest_qpn = 0;
+  uint32_t access = 0;                // memory::Access bits
+  AddressVector route;
+  bool route_is_global = false;       // a GRH was given
+  Path path = Path::kWire;            // chosen by the host before RTR
+  uint16_t pkey_index = 0;
+  bool sqd_async_notify = false;
+  uint8_t max_rd_atomic = 0;
+  uint8_t max_dest_rd_atomic = 0;
+  uint8_t min_rnr_timer = 0;
+  uint8_t port = 1;
+  uint8_t timeout = 0;
+  uint8_t retry_cnt = 0;
+  uint8_t rnr_retry = 0;
+  uint32_t rate_limit = 0;
+};
+
+// What one queue pair wants from Device::transmit().
+enum class TransmitState : uint8_t {
+  kIdle,     // nothing to send until something arrives, is posted or a timer fires
+  kMore,     // budget used up
+  kBlocked,  // the link refused a packet
+};
+
+class QueuePair {
+ public:
+  QueuePair(Device& device, uint32_t qpn, const QpInit& init);
+
+  uint32_t qpn() const { return qpn_; }
+  QpType type() const { return init_.type; }
+  QpState state() const { return attributes_.state; }
+  const QpInit& init() const { return init_; }
+  const QpAttributes& attributes() const { return attributes_; }
+  const QpCounters& counters() const { return counters_; }
+
+  // ibv_modify_qp. The error names the attribute (EINVAL) or the limit.
+  Result<void> modify(Instant now, const QpAttributes& wanted, uint32_t mask);
+
+  // ibv_post_send / ibv_post_recv of one request. 0 or errno: EINVAL (state, opcode, SGE count,
+  // inline size), ENOMEM (queue full), EOPNOTSUPP. The cause goes to the explain log.
+  int post_send(Instant now, const SendRequest& request);
+  int post_receive(uint64_t wr_id, std::span<const Sge> sges);
+
+  void receive(Instant now, const RxPacket& packet);
+  TransmitState transmit(Instant now, PacketSink& sink, uint32_t budget);
+  void on_time(Instant now);
+  Instant next_deadline() const { return requester_.deadline(); }
+
+  // Moves to ERR and flushes everything posted, in order (IBA 10.3.1). `now` stamps completions.
+  void enter_error(Instant now);
+  // SQE: a local send error on UC/UD; receive side goes on.
+  void enter_send_error(Instant now);
+  // Removes all traces before destruction: completions, timers, ready list.
+  void retire();
+
+  uint32_t path_mtu_bytes() const;
+  // Bytes a message packet carries: the path MTU, or kLocalPathMtu on the local path.
+  void* owner = nullptr;        // the Door's object
+  QpCounters counters_;
+
+ private:
+  friend class Device;
+  friend class Requester;
+  friend class Responder;
+
+  bool acceptable(const RxPacket& packet);
+  void receive_datagram(Instant now, const RxPacket& packet);
+  TransmitState transmit_datagrams(Instant now, PacketSink& sink, uint32_t budget);
+  bool fail_datagram(Instant now, SendWork& work, WcStatus status, const std::string& why);
+  int check_send(const SendRequest& request) const;
+  void flush_receives(Instant now);
+  void reset();
+  void wake();                  // puts the queue pair on the device's ready list
+  void complete_send(Instant now, const SendWork& work, WcStatus status, uint32_t byte_len);
+  void complete_receive(Instant now, WorkCompletion completion, bool solicited);
+  bool take_receive(Instant now, SharedReceiveQueue* srq);
+  // Writes payload into the taken receive work request at `offset`. Local protection errors only.
+  memory::KeyError scatter(const memory::Payload& payload, size_t payload_offset, uint64_t offset,
+                           const ReceiveWork& work, memory::ProtectionDomain* domain, bool& lost);
+  void explain(const std::string& text) const;
+  bool explaining() const;
+
+  Device& device_;
+  uint32_t qpn_;
+  QpInit init_;
+  QpAttributes attributes_;
+  SendQueue send_queue_;
+  std::unique_ptr<ReceiveQueue> receive_queue_;  // null with an SRQ
+  std::unique_ptr<Sge[]> taken_sges_;
+  ReceiveWork taken_;           // the receive work request of the message in progress
+  bool has_taken_ = false;
+  Requester requester_;
+  Responder responder_;
+  Psn datagram_psn_;
+
+  bool ready_ = false;          // on the device's ready list
+  Instant timer_at_ = kNever;   // what the device's timer heap holds for this queue pair
+  size_t timer_slot_ = SIZE_MAX;
+  bool comm_established_ = false;
+  bool last_wqe_reported_ = false;
+};
+
+}  // namespace verbena::engine

@@ -1,0 +1,139 @@
+// The responder half of a connected queue pair: a straight chain of checks, one verdict, one
+// switch that acts (IBA 9.7.4, 9.7.5.2, 9.9), and the queue of responses it owes.
+#pragma once
+
+#include <vector>
+
+#include "base/psn.h"
+#include "engine/transfer.h"
+#include "engine/verbs.h"
+#include "engine/work_queue.h"
+#include "memory/region.h"
+
+namespace verbena::engine {
+
+class QueuePair;
+struct SharedReceiveQueue;
+enum class TransmitState : uint8_t;
+
+// What the chain of checks decided about one request packet.
+enum class Verdict : uint8_t {
+  kExecute,
+  kDrop,             // silently (counted)
+  kDuplicate,        // PSN behind the expected one
+  kSequenceNak,      // PSN ahead of the expected one
+  kRnrNak,           // no receive work request
+  kInvalidRequest,   // NAK 0x61, class C
+  kRemoteAccess,     // NAK 0x62
+  kRemoteOperation,  // NAK 0x63: the responder's own receive buffer is at fault
+  kPayloadLost,      // same-host payload vanished: as if the packet had been lost
+};
+
+namespace syndrome {
+inline constexpr uint8_t kAck = 0x00;
+inline constexpr uint8_t kRnrNak = 0x20;
+inline constexpr uint8_t kNakSequence = 0x60;
+inline constexpr uint8_t kNakInvalidRequest = 0x61;
+inline constexpr uint8_t kNakRemoteAccess = 0x62;
+inline constexpr uint8_t kNakRemoteOperation = 0x63;
+inline constexpr uint8_t kTypeMask = 0xe0;
+inline constexpr uint8_t kValueMask = 0x1f;
+inline constexpr uint8_t kNoCredits = 0x1f;
+}  // namespace syndrome
+
+class Responder {
+ public:
+  explicit Responder(QueuePair& qp) : qp_(qp) {}
+
+  void start(Psn expected, uint32_t depth);  // INIT -> RTR; depth = max_dest_rd_atomic
+  void reset();
+  void resize(uint32_t depth);               // SQD: max_dest_rd_atomic changed
+  void receive(Instant now, const RxPacket& packet);
+  TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
+
+  Psn expected() const { return expected_; }
+
+ private:
+  // A READ, atomic, FLUSH or ATOMIC WRITE that was executed, kept so that a duplicate can be
+  // answered: a READ is read again, an atomic repeats its saved value (C9-150).
+  struct Resource {
+    bool used = false;
+    wire::Operation operation{};
+    Psn first;
+    Psn last;
+    uint64_t address = 0;
+    uint32_t rkey = 0;
+    uint32_t length = 0;
+    uint64_t original = 0;
+    memory::ProtectionDomain* domain = nullptr;
+  };
+  struct Response {
+    enum Kind : uint8_t { kAcknowledge, kRead, kAtomic } kind = kAcknowledge;
+    uint8_t syndrome = 0;      // kAcknowledge
+    Psn psn;                   // of the (next) packet
+    uint32_t msn = 0;
+    uint64_t address = 0;      // kRead: of the next byte
+    uint32_t rkey = 0;
+    uint32_t remaining = 0;
+    bool started = false;
+    uint64_t original = 0;     // kAtomic
+    memory::ProtectionDomain* domain = nullptr;
+  };
+
+  Verdict check(const RxPacket& packet);
+  Verdict check_psn(const RxPacket& packet);
+  Verdict check_sequence(const wire::OpcodeInfo& info) const;
+  Verdict check_access(const wire::OpcodeInfo& info) const;
+  Verdict check_xrc(const RxPacket& packet);
+  Verdict check_length(const RxPacket& packet, const wire::OpcodeInfo& info) const;
+  Verdict check_resources(Instant now, const wire::OpcodeInfo& info);
+  Verdict check_key(const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict execute(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict execute_send(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict execute_write(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict execute_read(const RxPacket& packet);
+  Verdict execute_atomic(const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict execute_flush(const RxPacket& packet);
+  Verdict execute_atomic_write(const RxPacket& packet);
+  void answer_duplicate(const RxPacket& packet, const wire::OpcodeInfo& info);
+  void act(Instant now, const RxPacket& packet, Verdict verdict);
+  void refuse(Instant now, const RxPacket& packet, uint8_t syndrome, WcStatus local);
+  void finish_message(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
+
+  void queue_ack(uint8_t syndrome, Psn psn);
+  void queue_read(Psn psn, uint64_t address, uint32_t rkey, uint32_t length,
+                  memory::ProtectionDomain* domain);
+  void queue_atomic(Psn psn, uint64_t original);
+  bool queue_full() const { return response_count_ == responses_.size(); }
+  Response& push_response();
+  Resource& save(wire::Operation operation, Psn first, Psn last);
+  Resource* find_resource(Psn psn);
+  uint8_t credits() const;
+  bool send_read_packet(Instant now, Response& response, PacketSink& sink, bool& failed);
+  SharedReceiveQueue* receive_source() const;
+  memory::ProtectionDomain* domain() const;
+
+  QueuePair& qp_;
+  Psn expected_;
+  uint32_t msn_ = 0;
+  bool nak_sent_ = false;     // one NAK until the expected PSN arrives
+  // The message in progress.
+  enum class Message : uint8_t { kNone, kSend, kWrite } message_ = Message::kNone;
+  uint64_t offset_ = 0;       // bytes placed so far
+  uint64_t write_address_ = 0;
+  uint32_t write_rkey_ = 0;
+  uint32_t write_remaining_ = 0;
+  uint32_t write_length_ = 0;
+  bool uc_discard_ = false;   // UC: the rest of a damaged message is dropped
+  SharedReceiveQueue* xrc_srq_ = nullptr;  // of the message in progress
+  std::string why_;           // the cause, for the explain log
+  WcStatus local_status_ = WcStatus::kSuccess;
+
+  std::vector<Resource> resources_;
+  uint32_t next_resource_ = 0;
+  std::vector<Response> responses_;   // a ring
+  uint32_t response_head_ = 0;
+  uint32_t response_count_ = 0;
+};
+
+}  // namespace verbena::engine

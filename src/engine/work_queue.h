@@ -1,0 +1,151 @@
+// Work queues: rings of posted work requests, sized at creation, never grown. A slot keeps its
+// SGEs (or inline bytes) in side arrays so that an idle queue costs untouched pages only.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "base/psn.h"
+#include "engine/address.h"
+#include "engine/verbs.h"
+#include "memory/region.h"
+
+namespace verbena::engine {
+
+// Layout of struct ibv_sge.
+struct Sge {
+  uint64_t address;
+  uint32_t length;
+  uint32_t lkey;
+};
+
+struct BindRequest {
+  memory::MemoryWindow* window = nullptr;
+  memory::MemoryRegion* region = nullptr;
+  uint32_t new_rkey = 0;
+  uint64_t address = 0;
+  uint64_t length = 0;
+  uint32_t access = 0;
+};
+
+// What the Door hands to post_send.
+struct SendRequest {
+  uint64_t wr_id = 0;
+  WrOpcode opcode = WrOpcode::kSend;
+  uint32_t flags = 0;             // SendFlags
+  uint32_t imm_or_rkey = 0;       // immediate (network order) or rkey to invalidate
+  std::span<const Sge> sges;      // with kInline: addresses are read now, lkeys ignored
+  uint64_t remote_address = 0;
+  uint32_t rkey = 0;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  const AddressVector* route = nullptr;  // UD
+  uint32_t remote_qpn = 0;               // UD
+  uint32_t remote_qkey = 0;              // UD
+  uint32_t xrc_srqn = 0;                 // XRC
+  BindRequest bind;                      // kBindMw
+  uint64_t flush_length = 0;             // kFlush
+  uint8_t flush_placement = 0;
+  uint8_t flush_selectivity = 0;
+};
+
+// A slot of the send queue.
+struct SendWork {
+  uint64_t wr_id;
+  WrOpcode opcode;
+  uint8_t sge_count;
+  bool is_inline;
+  bool started;        // PSNs are assigned
+  uint32_t flags;
+  uint32_t length;     // bytes of the message
+  uint32_t imm_or_rkey;
+  uint64_t remote_address;
+  uint32_t rkey;
+  uint32_t xrc_srqn;
+  uint64_t compare_add;
+  uint64_t swap;
+  AddressVector route;
+  uint32_t remote_qpn;
+  uint32_t remote_qkey;
+  BindRequest bind;
+  uint8_t flush_placement;
+  uint8_t flush_selectivity;
+  Psn first_psn;       // valid once started
+  uint32_t packets;    // PSNs the message takes, 0 for local operations
+  uint32_t ssn;        // send sequence number of its first request packet
+  Sge* sges;
+  uint8_t* inline_bytes;
+
+  Psn last_psn() const { return first_psn + (packets ? packets - 1 : 0); }
+  bool is_signaled(bool all) const { return all || (flags & kSignaled); }
+};
+
+struct SendQueueLimits {
+  uint32_t work_requests = 0;
+  uint32_t sges = 0;
+  uint32_t inline_bytes = 0;
+};
+
+class SendQueue {
+ public:
+  explicit SendQueue(SendQueueLimits limits);
+
+  const SendQueueLimits& limits() const { return limits_; }
+  bool empty() const { return head_ == tail_; }
+  bool full() const { return tail_ - head_ >= limits_.work_requests; }
+  uint32_t head() const { return head_; }
+  uint32_t tail() const { return tail_; }
+  SendWork& at(uint32_t index) { return ring_[index % capacity_]; }
+  const SendWork& at(uint32_t index) const { return ring_[index % capacity_]; }
+  // Copies the request into the next slot (bytes too when inline). Room and sizes were checked.
+  SendWork& push(const SendRequest& request);
+  void pop() { ++head_; }
+  void clear() { head_ = tail_; }
+
+ private:
+  SendQueueLimits limits_;
+  uint32_t capacity_;  // power of two
+  uint32_t head_ = 0;  // free-running
+  uint32_t tail_ = 0;
+  std::unique_ptr<SendWork[]> ring_;
+  std::unique_ptr<Sge[]> sges_;
+  std::unique_ptr<uint8_t[]> inline_;
+};
+
+// A slot of a receive queue or shared receive queue.
+struct ReceiveWork {
+  uint64_t wr_id = 0;
+  uint32_t length = 0;  // bytes of all SGEs, capped at 2^32-1
+  uint32_t sge_count = 0;
+  Sge* sges = nullptr;
+};
+
+class ReceiveQueue {
+ public:
+  ReceiveQueue(uint32_t work_requests, uint32_t sges);
+
+  uint32_t capacity() const { return limit_; }
+  uint32_t max_sges() const { return max_sges_; }
+  uint32_t size() const { return tail_ - head_; }
+  bool full() const { return size() >= limit_; }
+  void push(uint64_t wr_id, std::span<const Sge> sges);
+  // Copies the oldest request to `to`, whose `sges` points at an array of max_sges(); false when
+  // empty.
+  bool pop(ReceiveWork& to);
+  bool resize(uint32_t work_requests);
+  void clear() { head_ = tail_; }
+
+ private:
+  void allocate(uint32_t work_requests);
+
+  uint32_t limit_ = 0;
+  uint32_t max_sges_;
+  uint32_t capacity_ = 0;
+  uint32_t head_ = 0;
+  uint32_t tail_ = 0;
+  std::unique_ptr<ReceiveWork[]> ring_;
+  std::unique_ptr<Sge[]> sges_;
+};
+
+}  // namespace verbena::engine

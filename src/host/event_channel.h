@@ -1,0 +1,43 @@
+// A descriptor that programs poll, epoll or read-block on, and the queue of objects behind it:
+// completion channels (ibv_comp_channel.fd) and the async event descriptor of a context.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+#include "engine/event.h"
+
+namespace verbena::host {
+
+// One delivered event. `object` is the Door's object (CompletionQueue::owner and so on).
+struct Delivery {
+  engine::Event::Kind kind = engine::Event::kCompletion;
+  engine::AsyncType type = engine::AsyncType::kCqErr;
+  void* object = nullptr;
+};
+
+class EventChannel {
+ public:
+  // Creates the eventfd (semaphore mode, CLOEXEC, blocking). fd() is -1 if that failed (errno).
+  EventChannel();
+  ~EventChannel();
+  EventChannel(const EventChannel&) = delete;
+  EventChannel& operator=(const EventChannel&) = delete;
+
+  int fd() const { return fd_; }
+  // Adds one event and makes the descriptor readable. Any thread.
+  void push(const Delivery& delivery);
+  // Takes the next event; waits for one as long as the descriptor's own flags say (O_NONBLOCK:
+  // EAGAIN). While it waits it drives the engine (Process::wait_readable). 0 or errno (EINTR too).
+  int pop(Delivery& to);
+  // Removes undelivered events of an object about to be destroyed; returns how many.
+  uint32_t forget(const void* object);
+
+ private:
+  int fd_ = -1;
+  std::mutex mutex_;
+  std::deque<Delivery> queue_;
+};
+
+}  // namespace verbena::host

@@ -1,0 +1,112 @@
+// One engine inside one process: the lock, the clock, the links, the background thread and the
+// rules of fork. Everything the Door needs from the real world is here.
+//
+// Threads: every call takes the process lock itself unless it says "locked". The Door holds a
+// Guard for compound work on engine objects.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/device.h"
+#include "host/config.h"
+#include "host/event_channel.h"
+
+namespace verbena::host {
+
+class Links;  // the UDP and local links of this process (host/links.h)
+
+class Process {
+ public:
+  // The process's only engine. Created on first use; never destroyed (threads of the application
+  // may still poll while exit handlers run). No thread, socket or file until attach().
+  static Process& get();
+
+  // --- what the machine offers
+  // The devices of the configuration, read once per call (addresses may have changed). An Error
+  // carries the sentence to show (bad TOML, missing interface, ...).
+  Result<std::vector<DeviceModel>> devices();
+
+  // --- lock
+  class Guard {
+   public:
+    explicit Guard(Process& process);
+    ~Guard();  // delivers pending events, publishes counters, then unlocks
+
+   private:
+    Process& process_;
+  };
+  engine::Device& engine() { return *engine_; }  // locked
+  Instant now() const;                           // CLOCK_MONOTONIC
+
+  // --- life
+  // Leases a slot from the broker (starting it if needed), opens the links, starts the background
+  // thread. Called before the first queue pair; later calls are cheap. Errors: EADDRINUSE (who
+  // holds UDP 4791 and what to do), EAGAIN (all 254 slots taken), ECONNREFUSED, EMFILE, ...
+  Result<void> attach();
+
+  // --- control helpers
+  // Which road a connected queue pair takes to `destination_qpn` at `route.destination`: kLocal if
+  // the address is one of this host's and the owner of the QPN's slot is eligible (same user, PID
+  // namespace, VERBENA_LOCAL not off on either side), by the same rule at both ends. Also checks
+  // that the route exists: EHOSTUNREACH/ENETUNREACH/ETIMEDOUT with a sentence. Locked.
+  Result<engine::Path> choose_path(const engine::AddressVector& route, uint32_t destination_qpn);
+  // A queue pair is about to leave RTR/RTS or be destroyed: references to its payload that still
+  // lie in same-host rings become void. Locked; call before modify to ERR/RESET and destroy.
+  void revoke(engine::QueuePair& qp);
+  // Key table changes that same-host peers must see. Locked.
+  void publish_key(uint32_t key);
+  void withdraw_key(uint32_t key);
+  // Joins or leaves the IP multicast group on this process's socket. 0 or errno. Locked.
+  int join_multicast(const engine::Gid& group, int interface_index);
+  int leave_multicast(const engine::Gid& group, int interface_index);
+
+  // --- data
+  // ibv_poll_cq: takes up to `count` completions; if none wait, drives the engine once on the
+  // caller's thread. Yields after many empty polls when the machine is oversubscribed. Number
+  // taken, or -1 when the queue has overrun.
+  int poll(engine::CompletionQueue& cq, engine::WorkCompletion* to, int count);
+  // Drives the engine once: receive a burst, timers, transmit. Locked.
+  void step();
+  // After posting: transmit what can go now. Locked.
+  void transmit();
+  // ibv_req_notify_cq: arms, and makes sure somebody drives the engine while the caller sleeps.
+  void arm(engine::CompletionQueue& cq, bool solicited_only);
+  // Waits until `fd` is readable, driving the engine meanwhile. 0 or errno (EINTR).
+  int wait_readable(int fd);
+
+  // --- events
+  // Where async events of all objects go: the channel of the context that owns the object. The
+  // Door registers a function that maps an event to its channel (null: drop). Called locked.
+  using Router = EventChannel* (*)(const engine::Event& event, Delivery& delivery);
+  void event_router(Router router) { router_ = router; }
+
+  // One line for the explain log (VERBENA_LOG=explain[:FILE]; default stderr). No-op when off.
+  void explain(const std::string& text);
+  bool explaining() const { return explaining_; }
+
+ private:
+  friend class Guard;
+  Process();
+  void lock();
+  void unlock();
+  void start_thread();
+  void background();
+  void deliver();
+  void publish_counters();
+  static void before_fork();
+  static void after_fork_parent();
+  static void after_fork_child();
+
+  std::unique_ptr<engine::Device> engine_;
+  std::unique_ptr<Links> links_;
+  Router router_ = nullptr;
+  bool explaining_ = false;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace verbena::host

@@ -1,0 +1,226 @@
+// Puts the tree on disk, once per different content: its directory name is the hash of what is in
+// it, so equal requests share a tree and different ones never meet.
+#include "host/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace verbena::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kStamp[] = ".complete";  // written last; a tree without it is damaged
+constexpr int kAttempts = 4;
+
+tl::unexpected<Error> failed(const char* what, const std::string& path) {
+  const int code = errno;
+  return fail(code, fmt::format("cannot {} {}: {}", what, path, strerror(code)));
+}
+
+void remove_tree(const std::string& path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+bool make_parents(const std::string& path) {
+  for (size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1))
+    if (mkdir(path.substr(0, slash).c_str(), 0755) != 0 && errno != EEXIST) return false;
+  return true;
+}
+
+bool write_file(const std::string& path, std::string_view content) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0) return false;
+  size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t wrote = write(fd, content.data() + done, content.size() - done);
+    if (wrote <= 0) break;
+    done += static_cast<size_t>(wrote);
+  }
+  const int code = errno;
+  close(fd);
+  errno = code;
+  return done == content.size();
+}
+
+bool write_node(const std::string& root, const TreeNode& node) {
+  const std::string path = root + "/" + node.path;
+  if (!make_parents(path)) return false;
+  switch (node.kind) {
+    case TreeNode::Kind::kFile:
+      return write_file(path, node.content);
+    case TreeNode::Kind::kLink:
+      return symlink(node.content.c_str(), path.c_str()) == 0;
+    case TreeNode::Kind::kDirectory:
+      return mkdir(path.c_str(), 0755) == 0 || errno == EEXIST;
+  }
+  return false;
+}
+
+// Counters belong to a network namespace, so two namespaces never share a tree.
+std::string network_namespace() {
+  char text[64];
+  const ssize_t size = readlink("/proc/self/ns/net", text, sizeof(text));
+  return size > 0 ? std::string(text, static_cast<size_t>(size)) : std::string();
+}
+
+std::string tree_name(std::span<const TreeNode> nodes) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto add = [&](std::string_view bytes) {
+    for (unsigned char c : bytes) hash = (hash ^ c) * 0x100000001b3;
+    hash = (hash ^ 0xff) * 0x100000001b3;
+  };
+  add(network_namespace());
+  for (const TreeNode& node : nodes) {
+    add(node.path);
+    add(node.content);
+  }
+  return fmt::format("tree-{:016x}", hash);
+}
+
+// Keeps the newest kMaxTrees. A tree in use was touched when its program started, so only a
+// program older than kMaxTrees different setups can lose one.
+void prune(const std::string& base) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> trees;
+  std::error_code code;
+  for (fs::directory_iterator it(base, code), end; !code && it != end; it.increment(code)) {
+    std::error_code ignored;
+    if (it->path().filename().string().rfind("tree-", 0) == 0)
+      trees.emplace_back(fs::last_write_time(it->path(), ignored), it->path());
+  }
+  if (trees.size() <= kMaxTrees) return;
+  std::sort(trees.begin(), trees.end());
+  for (size_t i = 0; i + kMaxTrees < trees.size(); ++i) remove_tree(trees[i].second);
+}
+
+Result<std::string> build_aside(const std::string& base, std::span<const TreeNode> nodes) {
+  std::string path = base + "/.build-XXXXXX";
+  if (mkdtemp(path.data()) == nullptr) return failed("create", path);
+  for (const TreeNode& node : nodes)
+    if (!write_node(path, node)) {
+      auto error = failed("write", path + "/" + node.path);
+      remove_tree(path);
+      return error;
+    }
+  if (!write_file(path + "/" + kStamp, "")) {
+    auto error = failed("write", path + "/" + kStamp);
+    remove_tree(path);
+    return error;
+  }
+  return path;
+}
+
+bool usable(const std::string& tree) {
+  if (access((tree + "/" + kStamp).c_str(), F_OK) != 0) return false;
+  utimensat(AT_FDCWD, tree.c_str(), nullptr, 0);
+  return true;
+}
+
+// Moves a damaged tree (someone's cleaner took files) out of the way; whoever loses the race finds
+// nothing to move.
+void discard_damaged(const std::string& base, const std::string& tree) {
+  std::string aside = base + "/.broken-XXXXXX";
+  if (mkdtemp(aside.data()) == nullptr) return;
+  if (rename(tree.c_str(), (aside + "/tree").c_str()) != 0 && errno != ENOENT) return;
+  remove_tree(aside);
+}
+
+bool private_to_us(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+         (info.st_mode & 077) == 0;
+}
+
+bool owned_by_us(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && info.st_uid == geteuid();
+}
+
+bool valid_counter(std::string_view name) {
+  return !name.empty() && name.size() <= 64 &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return c == '_' || (c < 0x80 && isalnum(c) != 0); });
+}
+
+}  // namespace
+
+Result<std::string> private_directory() {
+  std::vector<std::string> parents;
+  const char* runtime = getenv("XDG_RUNTIME_DIR");
+  const char* temporary = getenv("TMPDIR");
+  if (runtime != nullptr && runtime[0] == '/' && owned_by_us(runtime)) parents.push_back(runtime);
+  parents.push_back("/dev/shm");
+  if (temporary != nullptr && temporary[0] == '/') parents.push_back(temporary);
+  parents.push_back("/tmp");
+  for (const std::string& parent : parents) {
+    const std::string path = fmt::format("{}/verbena-{}", parent, geteuid());
+    if ((mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) && private_to_us(path) &&
+        access(path.c_str(), W_OK) == 0)
+      return path;
+  }
+  return fail(EACCES, fmt::format("no place for a private directory: tried verbena-{} in {}; set "
+                                  "TMPDIR to a directory you can write",
+                                  geteuid(), fmt::join(parents, ", ")));
+}
+
+Result<std::string> ensure_tree(std::span<const DeviceModel> devices, const std::string& base) {
+  const std::vector<TreeNode> nodes = tree_content(devices);
+  const std::string tree = base + "/" + tree_name(nodes);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (usable(tree)) return tree;
+    auto built = build_aside(base, nodes);
+    if (!built) return built;
+    if (rename(built->c_str(), tree.c_str()) == 0) {
+      prune(base);
+      return tree;
+    }
+    const int code = errno;
+    remove_tree(*built);
+    if (code != EEXIST && code != ENOTEMPTY) {
+      errno = code;
+      return failed("create", tree);
+    }
+    if (!usable(tree)) discard_damaged(base, tree);
+  }
+  return fail(EBUSY, fmt::format("cannot create {}: other processes keep changing it", tree));
+}
+
+Result<std::string> ensure_tree(std::span<const DeviceModel> devices) {
+  auto base = private_directory();
+  if (!base) return base;
+  return ensure_tree(devices, *base);
+}
+
+Result<size_t> write_counters(const std::string& tree, const std::string& device,
+                              std::span<const CounterValue> counters) {
+  if (device.empty() || device.find('/') != device.npos || device == "." || device == "..")
+    return fail(EINVAL, fmt::format("'{}' is no device name", device));
+  const std::string port = tree + "/sys/class/infiniband/" + device + "/ports/1/";
+  if (access(port.c_str(), F_OK) != 0) return failed("write counters below", port);
+  for (const CounterValue& counter : counters) {
+    if (!valid_counter(counter.name))
+      return fail(EINVAL, fmt::format("'{}' is no counter name", counter.name));
+    const bool of_port = counter.name.rfind("port_", 0) == 0;
+    const bool words = counter.name == "port_xmit_data" || counter.name == "port_rcv_data";
+    const std::string folder = port + (of_port ? "counters/" : "hw_counters/");
+    const std::string path = folder + std::string(counter.name);
+    // Renamed into place: a reader sees the old number or the new one, never half of one.
+    const std::string aside = fmt::format("{}.{}.{}", folder, counter.name, getpid());
+    const std::string line = fmt::format("{}\n", words ? counter.value / 4 : counter.value);
+    if (!write_file(aside, line) || rename(aside.c_str(), path.c_str()) != 0)
+      return failed("write", path);
+  }
+  return counters.size();
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,195 @@
+// The generated tree: its values, that 16 processes racing make one whole tree, that a damaged one
+// is replaced, and that counters are refreshed in Linux's units.
+#include "host/tree.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+namespace verbena::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Tree : public testing::Test {
+ protected:
+  void SetUp() override {
+    base_ = testing::TempDir() + "tree_test_XXXXXX";
+    ASSERT_NE(mkdtemp(base_.data()), nullptr);
+  }
+  void TearDown() override { fs::remove_all(base_); }
+
+  static std::vector<DeviceModel> devices() {
+    Interface lo{.name = "lo",
+                 .ifindex = 1,
+                 .mtu = 65536,
+                 .up = true,
+                 .running = true,
+                 .loopback = true,
+                 .addresses = {{*parse_gid("127.0.0.1"), 8}}};
+    Interface eth0{.name = "eth0",
+                   .ifindex = 2,
+                   .mtu = 1500,
+                   .up = true,
+                   .running = true,
+                   .mac = {2, 0xfc, 0, 0, 0, 1},
+                   .addresses = {{*parse_gid("192.0.2.2"), 24}}};
+    return *load_devices(ConfigSource{.identity = "x", .interfaces = {lo, eth0}});
+  }
+
+  static std::string read(const std::string& path) {
+    std::ifstream in(path);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }
+
+  std::string base_;
+};
+
+TEST_F(Tree, HoldsTheDeviceModel) {
+  auto tree = ensure_tree(devices(), base_);
+  ASSERT_TRUE(tree) << tree.error().message;
+  const std::string device = *tree + "/sys/class/infiniband/verbena0/";
+  EXPECT_EQ(read(device + "node_guid"), "00fc:00ff:fe00:0001\n");
+  EXPECT_EQ(read(device + "node_type"), "1: CA\n");
+  EXPECT_EQ(read(device + "ports/1/state"), "4: ACTIVE\n");
+  EXPECT_EQ(read(device + "ports/1/link_layer"), "Ethernet\n");
+  EXPECT_EQ(read(device + "ports/1/rate"), "100 Gb/sec (4X EDR)\n");
+  EXPECT_EQ(read(device + "ports/1/gids/0"), "0000:0000:0000:0000:0000:ffff:c000:0202\n");
+  EXPECT_EQ(read(device + "ports/1/gid_attrs/types/0"), "RoCE v2\n");
+  EXPECT_EQ(read(device + "ports/1/gid_attrs/ndevs/0"), "eth0\n");
+  EXPECT_EQ(read(device + "ports/1/pkeys/0"), "0xffff\n");
+  EXPECT_EQ(read(device + "device/numa_node"), "-1\n");
+  EXPECT_EQ(read(*tree + "/sys/class/infiniband_verbs/uverbs1/ibdev"), "verbena1\n");
+  EXPECT_EQ(fs::read_symlink(device + "device/net/eth0"), "/sys/class/net/eth0");
+  EXPECT_EQ(fs::canonical(device + "device"),
+            fs::canonical(*tree) / "sys/devices/pcibe00:00/be00:00:00.0");
+  EXPECT_EQ(fs::canonical(*tree + "/sys/class/pci_bus/be00:01/../../be00:01:00.0"),
+            fs::canonical(*tree) / "sys/devices/pcibe00:01/be00:01:00.0");
+}
+
+TEST_F(Tree, DeviceFilesAreCharacterDevices) {
+  auto tree = ensure_tree(devices(), base_);
+  ASSERT_TRUE(tree);
+  for (const char* name : {"uverbs0", "uverbs1", "verbena0", "rdma_cm"}) {
+    struct stat info;
+    ASSERT_EQ(stat((*tree + "/dev/infiniband/" + name).c_str(), &info), 0) << name;
+    EXPECT_TRUE(S_ISCHR(info.st_mode)) << name;
+  }
+}
+
+TEST_F(Tree, EqualDevicesShareATreeAndOthersDoNot) {
+  auto one = ensure_tree(devices(), base_);
+  auto two = ensure_tree(devices(), base_);
+  auto changed = devices();
+  changed[0].name = "mlx5_0";
+  auto three = ensure_tree(changed, base_);
+  ASSERT_TRUE(one && two && three);
+  EXPECT_EQ(*one, *two);
+  EXPECT_NE(*one, *three);
+  EXPECT_TRUE(fs::exists(*three + "/sys/class/infiniband/mlx5_0/ports/1/gids/0"));
+}
+
+TEST_F(Tree, HoleHasAZeroGidAndNoType) {
+  auto model = devices();
+  model[0].gids.insert(model[0].gids.begin(), GidEntry{});
+  auto tree = ensure_tree(model, base_);
+  ASSERT_TRUE(tree);
+  const std::string port = *tree + "/sys/class/infiniband/verbena0/ports/1/";
+  EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
+  EXPECT_FALSE(fs::exists(port + "gid_attrs/types/0"));
+  EXPECT_EQ(read(port + "gid_attrs/types/1"), "RoCE v2\n");
+}
+
+TEST_F(Tree, SixteenProcessesMakeOneWholeTree) {
+  const auto model = devices();
+  std::vector<pid_t> children;
+  for (int i = 0; i < 16; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto tree = ensure_tree(model, base_);
+      const bool whole = tree && fs::exists(*tree + "/sys/class/infiniband/verbena1/ports/1/rate");
+      _exit(whole ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  size_t entries = 0;
+  for (const auto& entry : fs::directory_iterator(base_)) {
+    EXPECT_EQ(entry.path().filename().string().rfind("tree-", 0), 0u) << entry.path();
+    ++entries;
+  }
+  EXPECT_EQ(entries, 1u);
+}
+
+TEST_F(Tree, DamagedTreeIsReplaced) {
+  auto tree = ensure_tree(devices(), base_);
+  ASSERT_TRUE(tree);
+  fs::remove_all(*tree + "/sys/class");
+  fs::remove(*tree + "/.complete");
+  auto again = ensure_tree(devices(), base_);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, *tree);
+  EXPECT_TRUE(fs::exists(*again + "/sys/class/infiniband/verbena0/ports"));
+}
+
+TEST_F(Tree, OldTreesArePruned) {
+  auto model = devices();
+  for (size_t i = 0; i < kMaxTrees + 3; ++i) {
+    model[0].vendor_part_id = static_cast<uint32_t>(100 + i);
+    ASSERT_TRUE(ensure_tree(model, base_));
+  }
+  size_t entries = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(base_)) ++entries;
+  EXPECT_EQ(entries, kMaxTrees);
+}
+
+TEST_F(Tree, CountersAreRefreshedInLinuxUnits) {
+  auto tree = ensure_tree(devices(), base_);
+  ASSERT_TRUE(tree);
+  const CounterValue values[] = {
+      {"port_xmit_data", 4096}, {"port_rcv_packets", 7}, {"out_of_sequence", 3}, {"novel", 1}};
+  auto written = write_counters(*tree, "verbena0", values);
+  ASSERT_TRUE(written) << written.error().message;
+  EXPECT_EQ(*written, 4u);
+  const std::string port = *tree + "/sys/class/infiniband/verbena0/ports/1/";
+  EXPECT_EQ(read(port + "counters/port_xmit_data"), "1024\n");
+  EXPECT_EQ(read(port + "counters/port_rcv_packets"), "7\n");
+  EXPECT_EQ(read(port + "hw_counters/out_of_sequence"), "3\n");
+  EXPECT_EQ(read(port + "hw_counters/novel"), "1\n");
+  for (const auto& entry : fs::directory_iterator(port + "hw_counters"))
+    EXPECT_NE(entry.path().filename().string()[0], '.') << entry.path();
+}
+
+TEST_F(Tree, CountersRefuseBadNamesAndDevices) {
+  auto tree = ensure_tree(devices(), base_);
+  ASSERT_TRUE(tree);
+  const CounterValue bad[] = {{"../state", 1}};
+  EXPECT_EQ(write_counters(*tree, "verbena0", bad).error().code, EINVAL);
+  const CounterValue good[] = {{"novel", 1}};
+  EXPECT_EQ(write_counters(*tree, "nobody", good).error().code, ENOENT);
+  EXPECT_EQ(write_counters(*tree, "../x", good).error().code, EINVAL);
+}
+
+TEST_F(Tree, PrivateDirectoryIsOursAlone) {
+  auto path = private_directory();
+  ASSERT_TRUE(path) << path.error().message;
+  struct stat info;
+  ASSERT_EQ(stat(path->c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  EXPECT_EQ(info.st_uid, geteuid());
+}
+
+}  // namespace
+}  // namespace verbena::host

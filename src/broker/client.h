@@ -1,0 +1,139 @@
+// What a process does with the broker: takes a slot, learns its neighbours, gives the slot back.
+// Control path only: every call may block for a round trip (about 50 us) or a broker start.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/result.h"
+#include "broker/protocol.h"
+#include "broker/slot_segment.h"
+#include "link/fd.h"
+#include "link/host_page.h"
+#include "link/peers.h"
+
+namespace verbena::broker {
+
+struct AttachOptions {
+  std::string broker_path;           // the verbena-broker binary, absolute
+  std::string name = kDefaultName;   // abstract socket name; others only in tests
+  uint16_t port = 4791;
+  bool local = true;                 // VERBENA_LOCAL != off
+  int timeout_ms = 2000;             // for start and answer together
+};
+
+// A mapped segment of this or another process.
+class Segment {
+ public:
+  Segment() = default;
+  Segment(Segment&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+  Segment& operator=(Segment&& other) noexcept;
+  ~Segment();
+
+  // Maps `fd` if it is a whole, unshrinkable segment of this build; errno EPROTO otherwise.
+  static Result<Segment> map(int fd, bool check_header);
+  SlotSegment* get() const { return memory_; }
+  SlotSegment* operator->() const { return memory_; }
+
+ private:
+  SlotSegment* memory_ = nullptr;
+};
+
+struct PeerSegment {
+  Segment segment;
+  link::Fd wakeup;
+  uint32_t generation = 0;
+};
+
+// The read-only view of the host page.
+class HostView {
+ public:
+  HostView() = default;
+  HostView(HostView&& other) noexcept : page_(std::exchange(other.page_, nullptr)) {}
+  HostView& operator=(HostView&& other) noexcept;
+  ~HostView();
+  static Result<HostView> map(int fd);
+  const link::HostPage* get() const { return page_; }
+
+ private:
+  const link::HostPage* page_ = nullptr;
+};
+
+// One process's slot. Thread-safe: requests take turns.
+//
+// Fork rule: in a forked child the lease belongs to the parent. The descriptors are closed there by
+// a pthread_atfork handler; the object stays readable, its destructor only unmaps, and every
+// request answers ESTALE. The child attaches anew for a slot of its own.
+class Lease : public link::PeerDirectory {
+ public:
+  ~Lease() override;  // detaches
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  uint8_t slot() const { return slot_; }
+  uint32_t generation() const { return generation_; }
+  int udp4() const { return udp4_.get(); }
+  int udp6() const { return udp6_.get(); }      // -1 where the kernel has no IPv6
+  int wakeup() const { return wakeup_.get(); }  // eventfd that peers write when we sleep
+  SlotSegment& segment() const { return *segment_.get(); }
+  const link::HostPage& host_page() const override { return *host_.get(); }
+  bool abandoned() const { return abandoned_; }
+
+  // Another process's segment. ENOENT: nobody has the slot.
+  Result<PeerSegment> open_peer(uint8_t slot);
+  // The same for the local link.
+  bool open_area(uint8_t slot, link::PeerArea& out) override;
+
+  // Joins and leaves multicast groups on the slot's sockets. `group` in GID form; interface_index
+  // 0 lets the kernel choose. ENOSPC: kMaxMemberships reached; else the kernel's errno.
+  Result<void> join(const uint8_t (&group)[16], uint32_t interface_index);
+  Result<void> leave(const uint8_t (&group)[16], uint32_t interface_index);
+
+  void detach();          // gives the slot back; idempotent
+  void close_in_child();  // atfork handler
+
+ private:
+  friend Result<std::unique_ptr<Lease>> attach(const AttachOptions& options);
+  Lease() = default;
+
+  Result<void> start(const AttachOptions& options);
+  Result<void> accept_lease(struct Answer& answer);
+  Result<struct Answer> request(const Request& request);
+  Result<void> reclaim();
+
+  AttachOptions options_;
+  std::mutex mutex_;
+  link::Fd connection_;
+  link::Fd segment_fd_, wakeup_, udp4_, udp6_;
+  Segment segment_;
+  HostView host_;
+  Request identity_;  // as sent at attach
+  uint8_t slot_ = 0;
+  uint32_t generation_ = 0;
+  bool attached_ = false;
+  bool abandoned_ = false;
+};
+
+// Takes a slot; starts the broker when there is none. Errors carry a sentence for the user:
+// ENOENT/EACCES broker binary, EADDRINUSE port 4791 held by a foreigner (named), EACCES another
+// uid's broker, EAGAIN no slot free, ETIMEDOUT.
+Result<std::unique_ptr<Lease>> attach(const AttachOptions& options);
+
+// Reads other processes' pages without a slot (verbena stats, verbena doctor). Starts no broker:
+// ECONNREFUSED when none runs.
+class Observer {
+ public:
+  static Result<Observer> open(const std::string& name = kDefaultName);
+  const link::HostPage& host_page() const { return *host_.get(); }
+  Result<PeerSegment> open_peer(uint8_t slot);
+
+ private:
+  link::Fd connection_;
+  HostView host_;
+};
+
+}  // namespace verbena::broker

@@ -1,0 +1,121 @@
+// Leases change here and nowhere else.
+#include "broker/custody.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "broker/slot_segment.h"
+
+namespace verbena::broker {
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+Result<void> Custody::open(uint16_t port) {
+  Result<void> opened = sockets_.open(port);
+  if (!opened) return opened;
+  page_fd_.reset(::memfd_create("verbena-host", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!page_fd_.valid() || ::ftruncate(page_fd_.get(), sizeof(link::HostPage)) != 0) {
+    return fail(errno, std::string("cannot make the host page: ") + std::strerror(errno));
+  }
+  void* memory = ::mmap(nullptr, sizeof(link::HostPage), PROT_READ | PROT_WRITE, MAP_SHARED,
+                        page_fd_.get(), 0);
+  if (memory == MAP_FAILED) {
+    return fail(errno, std::string("cannot map the host page: ") + std::strerror(errno));
+  }
+  // From here on nobody else can map it writable.
+  ::fcntl(page_fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
+  page_ = static_cast<link::HostPage*>(memory);
+  page_->magic = link::kHostPageMagic;
+  page_->bytes = sizeof(link::HostPage);
+  return {};
+}
+
+std::optional<uint32_t> Custody::lowest_free() const {
+  for (uint32_t slot = link::kFirstSlot; slot <= link::kLastSlot; ++slot) {
+    if (!leases_[slot].used) return slot;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint32_t> Custody::find(uint64_t token) const {
+  for (uint32_t slot = link::kFirstSlot; slot <= link::kLastSlot; ++slot) {
+    if (leases_[slot].used && leases_[slot].token == token) return slot;
+  }
+  return std::nullopt;
+}
+
+void Custody::grant(uint32_t slot, const Request& request, uint32_t uid, LeaseRow row) {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  sockets_.drain(slot);
+  link::SlotRow& shown = page_->rows[slot];
+  row.generation = shown.generation.load(relaxed) + 1;
+  shown.pid.store(request.pid, relaxed);
+  shown.uid.store(uid, relaxed);
+  shown.pid_namespace.store(request.pid_namespace, relaxed);
+  shown.access_class.store(request.access_class, relaxed);
+  shown.start_time.store(request.start_time, relaxed);
+  shown.generation.store(row.generation, std::memory_order_release);
+  uint32_t local = request.local_ok ? uint32_t{link::kSlotLocalOk} : 0;
+  shown.flags.store(link::kSlotAlive | local,
+                    std::memory_order_release);
+  record(slot, std::move(row));
+}
+
+void Custody::record(uint32_t slot, LeaseRow row) {
+  if (!leases_[slot].used) ++lease_count_;
+  leases_[slot] = std::move(row);
+  leases_[slot].used = true;
+}
+
+void Custody::release(uint32_t slot, bool publish) {
+  if (!leases_[slot].used) return;
+  if (publish) {
+    page_->rows[slot].flags.store(0, std::memory_order_release);
+    leave_groups(slot);
+    sockets_.drain(slot);
+  }
+  leases_[slot] = LeaseRow{};
+  --lease_count_;
+}
+
+// pread, not a mapping: the file is sealed against shrinking, but nothing here needs to rely on it.
+bool Custody::released_by_owner(uint32_t slot) const {
+  uint32_t released = 0;
+  ssize_t n = ::pread(leases_[slot].segment.get(), &released, sizeof(released),
+                      offsetof(SegmentHeader, released));
+  return n == sizeof(released) && released != 0;
+}
+
+void Custody::leave_groups(uint32_t slot) {
+  Membership memberships[kMaxMemberships] = {};
+  ssize_t n = ::pread(leases_[slot].segment.get(), memberships, sizeof(memberships),
+                      offsetof(SegmentHeader, memberships));
+  if (n != sizeof(memberships)) return;
+  const SlotSockets& own = sockets_.at(slot);
+  for (const Membership& membership : memberships) {
+    if (!membership.used) continue;
+    ipv6_mreq six{};
+    std::memcpy(&six.ipv6mr_multiaddr, membership.group, 16);
+    six.ipv6mr_interface = membership.interface_index;
+    ip_mreqn four{};
+    std::memcpy(&four.imr_multiaddr, membership.group + 12, 4);
+    four.imr_ifindex = static_cast<int>(membership.interface_index);
+    if (IN6_IS_ADDR_V4MAPPED(&six.ipv6mr_multiaddr)) {
+      ::setsockopt(own.udp4.get(), IPPROTO_IP, IP_DROP_MEMBERSHIP, &four, sizeof(four));
+    } else if (own.udp6.valid()) {
+      ::setsockopt(own.udp6.get(), IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP, &six, sizeof(six));
+    }
+  }
+}
+
+}  // namespace verbena::broker

@@ -1,0 +1,325 @@
+// The event loop and the five requests.
+#include "broker/server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "broker/slot_segment.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77  // Linux 6.5; older kernels answer ENOPROTOOPT
+#endif
+
+namespace verbena::broker {
+namespace {
+
+constexpr int kLingerMs = 300;         // after the last lease
+constexpr int kFirstClientMs = 3000;   // a broker nobody used
+constexpr int kRefuseMs = 1000;
+constexpr int kNoStandbyMs = 20;       // between tries to start one
+constexpr size_t kMaxConnections = 1024;
+
+constexpr uint64_t tag(Tag kind, uint32_t value) {
+  return uint64_t{static_cast<uint32_t>(kind)} << 32 | value;
+}
+
+Reply refuse(int error, const std::string& text) {
+  Reply reply;
+  reply.error = error;
+  std::strncpy(reply.text, text.c_str(), sizeof(reply.text) - 1);
+  return reply;
+}
+
+link::Fd open_process(int connection, pid_t pid) {
+  int fd = -1;
+  socklen_t length = sizeof(fd);
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &fd, &length) == 0) return link::Fd(fd);
+  if (pid <= 0) return {};
+  return link::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+// A segment that its owner could shrink would let it fault its readers.
+bool segment_is_sound(int fd) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0 || info.st_size != static_cast<off_t>(kSegmentBytes)) return false;
+  int seals = ::fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
+std::string wrong_uid(uint32_t theirs) {
+  return "UDP port 4791 of this host (network namespace) is shared out by a broker of uid " +
+         std::to_string(::geteuid()) + " (pid " + std::to_string(::getpid()) +
+         "), and this process has uid " + std::to_string(theirs) +
+         "; run it as the same user, or in a network namespace of its own: unshare -rn";
+}
+
+}  // namespace
+
+int64_t now_ms() {
+  timespec t;
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
+}
+
+void Server::run() {
+  begin_serving();
+  serve_until_idle();
+  stop_standby();
+  connections_.clear();
+  // The port before the name: whoever gets the name next must find the port free.
+  custody_ = Custody{};
+  listener_.reset();
+}
+
+void Server::begin_serving() {
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  custody_.page().broker_pid.store(::getpid(), std::memory_order_relaxed);
+  watch(listener_.get(), tag(Tag::kListener, 0));
+  const SlotSockets& zero = custody_.sockets().at(0);
+  watch(zero.udp4.get(), tag(Tag::kSlotZero, 0));
+  if (zero.udp6.valid()) watch(zero.udp6.get(), tag(Tag::kSlotZero, 0));
+  for (uint32_t slot = link::kFirstSlot; slot <= link::kLastSlot; ++slot) {
+    LeaseRow& lease = custody_.lease(slot);
+    if (lease.used && lease.process.valid()) watch(lease.process.get(), tag(Tag::kProcess, slot));
+  }
+  start_standby();
+}
+
+void Server::watch(int fd, uint64_t tag) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = tag;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+void Server::serve_until_idle() {
+  bool had_lease = custody_.lease_count() > 0;
+  int64_t idle_since = now_ms();
+  while (true) {
+    int timeout = standby_.valid() ? 1000 : kNoStandbyMs;
+    if (custody_.lease_count() == 0) {
+      int64_t left = idle_since + (had_lease ? kLingerMs : kFirstClientMs) - now_ms();
+      if (left <= 0 && !has_pending_client()) return;
+      timeout = static_cast<int>(std::clamp<int64_t>(left, 0, timeout));
+    }
+    epoll_event events[32];
+    int n = ::epoll_wait(epoll_.get(), events, 32, timeout);
+    for (int i = 0; i < n; ++i) {
+      uint32_t value = static_cast<uint32_t>(events[i].data.u64);
+      switch (static_cast<Tag>(events[i].data.u64 >> 32)) {
+        case Tag::kListener: on_listener(); break;
+        case Tag::kConnection: on_connection(static_cast<int>(value)); break;
+        case Tag::kProcess: on_process_exit(value); break;
+        case Tag::kStandby: on_standby(); break;
+        case Tag::kSlotZero: on_slot_zero(); break;
+      }
+    }
+    sweep_released();
+    if (!standby_.valid()) start_standby();
+    if (custody_.lease_count() > 0) {
+      had_lease = true;
+      idle_since = now_ms();
+    }
+  }
+}
+
+bool Server::has_pending_client() const {
+  pollfd wait{listener_.get(), POLLIN, 0};
+  return ::poll(&wait, 1, 0) > 0;
+}
+
+void Server::on_listener() {
+  link::Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd.valid()) return;
+  if (connections_.size() >= kMaxConnections) return;
+  ucred credentials{};
+  socklen_t length = sizeof(credentials);
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return;
+  int key = fd.get();
+  watch(key, tag(Tag::kConnection, static_cast<uint32_t>(key)));
+  connections_[key] = Connection{std::move(fd), credentials.uid, credentials.pid, 0};
+}
+
+void Server::on_connection(int fd) {
+  auto found = connections_.find(fd);
+  if (found == connections_.end()) return;
+  Connection& from = found->second;
+  Request request;
+  Received message = receive_message(fd, &request, sizeof(request), MSG_DONTWAIT);
+  if (message.error == EAGAIN) return;
+  if (message.error != 0 || message.length == 0) return close_connection(fd);
+  int fds[kMaxFds];
+  size_t fd_count = 0;
+  Reply reply;
+  if (message.length != sizeof(request) || request.magic != kProtocolMagic ||
+      request.version != kProtocolVersion) {
+    reply = refuse(EPROTO, "the broker of this host belongs to another Verbena version; stop the "
+                           "programs that use it first");
+  } else if (from.uid != ::geteuid()) {
+    reply = refuse(EACCES, wrong_uid(from.uid));
+  } else {
+    reply = handle(from, request, message, fds, &fd_count);
+  }
+  if (send_message(fd, &reply, sizeof(reply), {fds, fd_count}, MSG_DONTWAIT) != 0) {
+    close_connection(fd);
+  }
+}
+
+Reply Server::handle(Connection& from, const Request& request, Received& message, int* fds,
+                     size_t* fd_count) {
+  switch (request.type) {
+    case RequestType::kAttach: return attach(from, request, message, fds, fd_count);
+    case RequestType::kReclaim: return reclaim(from, request);
+    case RequestType::kOpenPeer: return open_peer(request, fds, fd_count);
+    case RequestType::kDetach:
+      if (from.slot) release(from.slot);
+      return {};
+    case RequestType::kObserve:
+      fds[(*fd_count)++] = custody_.page_fd();
+      return {};
+  }
+  return refuse(EPROTO, "unknown request to the broker");
+}
+
+Reply Server::attach(Connection& from, const Request& request, Received& message, int* fds,
+                     size_t* fd_count) {
+  std::optional<uint32_t> slot = custody_.find(request.token);
+  if (!slot) {  // else: the answer to the first try was lost with the broker that gave it
+    if (message.fd_count != 2 || from.slot || !segment_is_sound(message.fds[0].get())) {
+      return refuse(EPROTO, "malformed request for a slot");
+    }
+    slot = custody_.lowest_free();
+    if (!slot) {
+      return refuse(EAGAIN, "all 254 slots of UDP port 4791 are in use by running processes; wait "
+                            "for one to end or use another network namespace");
+    }
+    while (custody_.sockets().size() <= *slot) {
+      uint32_t next = static_cast<uint32_t>(custody_.sockets().size());
+      Result<void> grown = custody_.sockets().grow_to(next);
+      if (!grown) return refuse(grown.error().code, grown.error().message);
+      const SlotSockets& made = custody_.sockets().at(next);
+      int pair[2] = {made.udp4.get(), made.udp6.get()};
+      tell_standby({Update::Type::kSockets, next}, {pair, made.udp6.valid() ? 2u : 1u});
+    }
+    LeaseRow row;
+    row.token = request.token;
+    row.segment = std::move(message.fds[0]);
+    row.wakeup = std::move(message.fds[1]);
+    row.process = open_process(from.fd.get(), from.pid);
+    custody_.grant(*slot, request, from.uid, std::move(row));
+    LeaseRow& lease = custody_.lease(*slot);
+    int held[3] = {lease.segment.get(), lease.wakeup.get(), lease.process.get()};
+    tell_standby({Update::Type::kLease, *slot, lease.generation, 0, lease.token},
+                 {held, lease.process.valid() ? 3u : 2u});
+    if (lease.process.valid()) watch(lease.process.get(), tag(Tag::kProcess, *slot));
+  }
+  bind_connection(*slot, from);
+  const SlotSockets& own = custody_.sockets().at(*slot);
+  fds[(*fd_count)++] = custody_.page_fd();
+  fds[(*fd_count)++] = own.udp4.get();
+  if (own.udp6.valid()) fds[(*fd_count)++] = own.udp6.get();
+  Reply reply;
+  reply.slot = *slot;
+  reply.generation = custody_.lease(*slot).generation;
+  return reply;
+}
+
+Reply Server::reclaim(Connection& from, const Request& request) {
+  std::optional<uint32_t> slot = custody_.find(request.token);
+  if (!slot || *slot != request.slot) {
+    return refuse(ESTALE, "the broker and its standby died together and the new one does not know "
+                          "this process; restart the programs that use RDMA on this host");
+  }
+  bind_connection(*slot, from);
+  Reply reply;
+  reply.slot = *slot;
+  reply.generation = custody_.lease(*slot).generation;
+  return reply;
+}
+
+// An older connection of the lease, if it still stands, must not end the lease when it closes.
+void Server::bind_connection(uint32_t slot, Connection& from) {
+  LeaseRow& lease = custody_.lease(slot);
+  auto older = connections_.find(lease.connection);
+  if (older != connections_.end()) older->second.slot = 0;
+  lease.connection = from.fd.get();
+  from.slot = slot;
+}
+
+Reply Server::open_peer(const Request& request, int* fds, size_t* fd_count) {
+  if (!link::is_process_slot(request.slot) || !custody_.lease(request.slot).used) {
+    return refuse(ENOENT, "slot " + std::to_string(request.slot) + " has no process");
+  }
+  const LeaseRow& lease = custody_.lease(request.slot);
+  fds[(*fd_count)++] = lease.segment.get();
+  fds[(*fd_count)++] = lease.wakeup.get();
+  Reply reply;
+  reply.slot = request.slot;
+  reply.generation = lease.generation;
+  return reply;
+}
+
+void Server::close_connection(int fd) {
+  auto found = connections_.find(fd);
+  if (found == connections_.end()) return;
+  uint32_t slot = found->second.slot;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  connections_.erase(found);
+  if (slot) release(slot);
+}
+
+void Server::on_process_exit(uint32_t slot) {
+  if (custody_.lease(slot).used) release(slot);
+}
+
+void Server::release(uint32_t slot) {
+  LeaseRow& lease = custody_.lease(slot);
+  if (lease.process.valid()) {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, lease.process.get(), nullptr);
+  }
+  auto connection = connections_.find(lease.connection);
+  if (connection != connections_.end()) connection->second.slot = 0;
+  custody_.release(slot, true);
+  tell_standby({Update::Type::kFree, slot}, {});
+}
+
+// Only leases without a connection (their broker died) can be given back behind our back.
+void Server::sweep_released() {
+  for (uint32_t slot = link::kFirstSlot; slot <= link::kLastSlot; ++slot) {
+    LeaseRow& lease = custody_.lease(slot);
+    if (lease.used && lease.connection < 0 && custody_.released_by_owner(slot)) release(slot);
+  }
+}
+
+// Nothing owns queue pairs 0 and 1 of the shared address yet: what comes is read and dropped, so
+// that it does not sit in the socket buffer.
+void Server::on_slot_zero() { custody_.sockets().drain(0); }
+
+void refuse_clients(int listener, const Error& error) {
+  int64_t end = now_ms() + kRefuseMs;
+  for (int64_t left = kRefuseMs; left > 0; left = end - now_ms()) {
+    pollfd wait{listener, POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(left)) <= 0) continue;
+    link::Fd client(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (!client.valid()) continue;
+    timeval patience{0, 200'000};
+    ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    Request request;
+    Received message = receive_message(client.get(), &request, sizeof(request));
+    Reply reply = refuse(error.code, error.message);
+    send_message(client.get(), &reply, sizeof(reply), {});
+  }
+}
+
+}  // namespace verbena::broker

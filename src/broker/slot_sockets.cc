@@ -1,0 +1,150 @@
+// Socket options are set here once; clients receive ready sockets.
+#include "broker/slot_sockets.h"
+
+#include <arpa/inet.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "broker/port_holder.h"
+
+namespace verbena::broker {
+namespace {
+
+constexpr int kReceiveBufferBytes = 8 << 20;
+constexpr size_t kMaxDrained = 1 << 16;  // a flood may go on for ever; a drain does not
+constexpr uint32_t kDestQpnOffset = 5;   // of the destination QPN's top byte in a UDP payload
+
+void set(int fd, int level, int option, int value) {
+  ::setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+int bind_any(int fd, int family, uint16_t port) {
+  if (family == AF_INET) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    return ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  }
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(port);
+  return ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+}
+
+link::Fd open_udp(int family) {
+  link::Fd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.valid() && family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  return fd;
+}
+
+// Unwanted options fail silently: an old kernel without UDP_GRO still receives.
+void set_receive_options(int fd, int family) {
+  set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  int bytes = kReceiveBufferBytes;
+  if (::setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) != 0) {
+    set(fd, SOL_SOCKET, SO_RCVBUF, bytes);
+  }
+  set(fd, IPPROTO_UDP, UDP_GRO, 1);
+  if (family == AF_INET) {
+    set(fd, IPPROTO_IP, IP_PKTINFO, 1);
+    set(fd, IPPROTO_IP, IP_RECVTOS, 1);
+    set(fd, IPPROTO_IP, IP_RECVTTL, 1);
+    set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+    return;
+  }
+  set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+  set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+  set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+  // Linux rxe sends UDP checksum 0 over IPv6 (the ICRC protects more); without this it is dropped.
+  set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+}
+
+int attach_steering(int fd) {
+  sock_filter code[] = {
+      {BPF_LD | BPF_B | BPF_ABS, 0, 0, kDestQpnOffset},
+      {BPF_RET | BPF_A, 0, 0, 0},
+  };
+  sock_fprog program{2, code};
+  return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
+}
+
+// SO_REUSEPORT would let us join a group that we do not rule; a plain bind meets every holder.
+bool port_is_free(int family, uint16_t port) {
+  link::Fd probe = open_udp(family);
+  return !probe.valid() || bind_any(probe.get(), family, port) == 0 || errno != EADDRINUSE;
+}
+
+}  // namespace
+
+Result<void> SocketGroup::open(uint16_t port) {
+  port_ = port;
+  link::Fd probe6 = open_udp(AF_INET6);
+  has_ipv6_ = probe6.valid() && (bind_any(probe6.get(), AF_INET6, 0) == 0);
+  probe6.reset();
+  if (!port_is_free(AF_INET, port) || (has_ipv6_ && !port_is_free(AF_INET6, port))) {
+    return fail(EADDRINUSE, describe_port_holder(port));
+  }
+  Result<void> grown = grow_to(0);
+  if (!grown) return grown;
+  if (attach_steering(sockets_[0].udp4.get()) != 0 ||
+      (has_ipv6_ && attach_steering(sockets_[0].udp6.get()) != 0)) {
+    return fail(errno, std::string("the kernel refused the SO_REUSEPORT filter that shares UDP "
+                                   "port 4791 between processes: ") +
+                           std::strerror(errno));
+  }
+  return {};
+}
+
+Result<SlotSockets> SocketGroup::make_sockets() {
+  SlotSockets out;
+  for (int family : {AF_INET, AF_INET6}) {
+    if (family == AF_INET6 && !has_ipv6_) continue;
+    link::Fd fd = open_udp(family);
+    if (fd.valid()) {
+      set_receive_options(fd.get(), family);
+      if (bind_any(fd.get(), family, port_) == 0) {
+        (family == AF_INET ? out.udp4 : out.udp6) = std::move(fd);
+        continue;
+      }
+    }
+    int error = errno;
+    if (error == EADDRINUSE) return fail(error, describe_port_holder(port_));
+    return fail(error, "cannot open a UDP socket on port " + std::to_string(port_) + ": " +
+                           std::strerror(error));
+  }
+  return out;
+}
+
+Result<void> SocketGroup::grow_to(uint32_t slot) {
+  while (sockets_.size() <= slot) {
+    Result<SlotSockets> made = make_sockets();
+    if (!made) return tl::unexpected<Error>(made.error());
+    sockets_.push_back(std::move(*made));
+    has_ipv6_ = sockets_[0].udp6.valid();
+  }
+  return {};
+}
+
+size_t SocketGroup::drain(uint32_t slot) {
+  size_t dropped = 0;
+  char byte;
+  for (int fd : {sockets_[slot].udp4.get(), sockets_[slot].udp6.get()}) {
+    while (fd >= 0 && dropped < kMaxDrained) {
+      if (::recv(fd, &byte, 1, MSG_DONTWAIT | MSG_TRUNC) >= 0) {
+        ++dropped;
+      } else if (errno != EINTR) {
+        break;
+      }
+    }
+  }
+  return dropped;
+}
+
+}  // namespace verbena::broker

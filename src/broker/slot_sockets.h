@@ -1,0 +1,42 @@
+// The SO_REUSEPORT groups on 0.0.0.0:4791 and [::]:4791: socket k of each group serves slot k. The
+// kernel moves the last socket into a hole, so once made they live as long as the broker does.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "link/fd.h"
+
+namespace verbena::broker {
+
+struct SlotSockets {
+  link::Fd udp4;
+  link::Fd udp6;  // not valid where the kernel has no IPv6
+};
+
+class SocketGroup {
+ public:
+  // Makes the groups with slot 0's sockets. Fails with EADDRINUSE and the holder's name when
+  // anybody, of whatever uid, has the port.
+  Result<void> open(uint16_t port);
+  // Makes the sockets of all slots up to `slot`.
+  Result<void> grow_to(uint32_t slot);
+  // Takes sockets made elsewhere; they must be of slot size().
+  void adopt(SlotSockets sockets) { sockets_.push_back(std::move(sockets)); }
+
+  size_t size() const { return sockets_.size(); }
+  const SlotSockets& at(uint32_t slot) const { return sockets_[slot]; }
+
+  // Throws away what arrived for the process that had the slot before. Returns datagrams dropped.
+  size_t drain(uint32_t slot);
+
+ private:
+  Result<SlotSockets> make_sockets();
+
+  uint16_t port_ = 0;
+  bool has_ipv6_ = false;
+  std::vector<SlotSockets> sockets_;
+};
+
+}  // namespace verbena::broker

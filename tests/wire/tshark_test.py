@@ -29,8 +29,8 @@ BTH_FIELDS = ('opcode', 'pad', 'dest_qpn', 'psn')
 
 
 def only_bth(name):
-    """tshark 4.0 knows the names of the XRC opcodes and not their headers, and nothing of CNP's ICRC,
-    FLUSH and ATOMIC WRITE: it shows the BTH and stops there."""
+    """tshark 4.0 knows the XRC opcodes by name but not their headers, and nothing of FLUSH, ATOMIC
+    WRITE and a CNP's ICRC: it shows the BTH and stops there."""
     return name.startswith('XRC_') or name in ('CNP', 'RC_FLUSH', 'RC_ATOMIC_WRITE')
 
 
@@ -40,7 +40,8 @@ def number(field, text):
 
 def dissect(path):
     names = [n for group in FIELDS.values() for n in group]
-    command = ['tshark', '-n', '-r', path, '-T', 'fields', '-E', 'separator=|', '-E', 'occurrence=f']
+    command = ['tshark', '-n', '-r', path, '-T', 'fields', '-E', 'separator=|']
+    command += ['-E', 'occurrence=f']
     for guesser in GUESSERS:
         command += ['--disable-protocol', guesser]
     for name in ['frame.protocols', '_ws.malformed'] + names:

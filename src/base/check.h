@@ -15,8 +15,8 @@ namespace verbena {
 
 }  // namespace verbena
 
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    if (__builtin_expect(!(condition), 0))                                      \
-      ::verbena::check_failed(__FILE__, __LINE__, #condition);                  \
+#define CHECK(condition)                                       \
+  do {                                                         \
+    if (__builtin_expect(!(condition), 0))                     \
+      ::verbena::check_failed(__FILE__, __LINE__, #condition); \
   } while (false)

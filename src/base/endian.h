@@ -8,9 +8,15 @@
 
 namespace verbena {
 
-inline uint16_t byteswap16(uint16_t v) { return __builtin_bswap16(v); }
-inline uint32_t byteswap32(uint32_t v) { return __builtin_bswap32(v); }
-inline uint64_t byteswap64(uint64_t v) { return __builtin_bswap64(v); }
+inline uint16_t byteswap16(uint16_t v) {
+  return __builtin_bswap16(v);
+}
+inline uint32_t byteswap32(uint32_t v) {
+  return __builtin_bswap32(v);
+}
+inline uint64_t byteswap64(uint64_t v) {
+  return __builtin_bswap64(v);
+}
 
 static_assert(std::endian::native == std::endian::little, "Verbena runs on little-endian machines");
 

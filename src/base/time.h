@@ -17,11 +17,21 @@ struct Duration {
   constexpr int64_t ns() const { return ps / 1000; }
 };
 
-constexpr Duration picoseconds(int64_t n) { return {n}; }
-constexpr Duration nanoseconds(int64_t n) { return {n * 1'000}; }
-constexpr Duration microseconds(int64_t n) { return {n * 1'000'000}; }
-constexpr Duration milliseconds(int64_t n) { return {n * 1'000'000'000}; }
-constexpr Duration seconds(int64_t n) { return {n * 1'000'000'000'000}; }
+constexpr Duration picoseconds(int64_t n) {
+  return {n};
+}
+constexpr Duration nanoseconds(int64_t n) {
+  return {n * 1'000};
+}
+constexpr Duration microseconds(int64_t n) {
+  return {n * 1'000'000};
+}
+constexpr Duration milliseconds(int64_t n) {
+  return {n * 1'000'000'000};
+}
+constexpr Duration seconds(int64_t n) {
+  return {n * 1'000'000'000'000};
+}
 
 struct Instant {
   int64_t ps = 0;

@@ -16,21 +16,19 @@ struct Gid {
       if (bytes[i] != 0) return false;
     return bytes[10] == 0xff && bytes[11] == 0xff;
   }
-  bool is_multicast() const {
-    return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff;
-  }
+  bool is_multicast() const { return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff; }
 };
 
 // Which road a queue pair's packets take; decided once, at RTR, equally by both ends, because the
 // path MTU (and with it the PSN count of a message) differs.
 enum class Path : uint8_t {
-  kWire,    // RoCE v2 over UDP, the queue pair's path MTU
-  kLocal,   // same host: shared-memory ring, kLocalPathMtu, payload by reference
-  kAny,     // datagrams: the link chooses per packet
+  kWire,   // RoCE v2 over UDP, the queue pair's path MTU
+  kLocal,  // same host: shared-memory ring, kLocalPathMtu, payload by reference
+  kAny,    // datagrams: the link chooses per packet
 };
 
 struct AddressVector {
-  Gid source;               // the local GID at source_gid_index
+  Gid source;  // the local GID at source_gid_index
   Gid destination;
   uint32_t flow_label = 0;  // 20 bits
   uint8_t hop_limit = 64;   // sent as TTL; 0 is sent as 64

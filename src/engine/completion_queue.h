@@ -17,7 +17,7 @@ struct WorkCompletion {
   uint32_t imm_or_rkey = 0;  // immediate in network order, or the invalidated rkey
   uint32_t qp_num = 0;
   uint32_t source_qp = 0;
-  uint32_t flags = 0;        // WcFlags
+  uint32_t flags = 0;  // WcFlags
   uint16_t source_lid = 0;
   uint8_t service_level = 0;
   Instant timestamp;
@@ -33,7 +33,9 @@ class CompletionQueue {
   // Adds a completion. False: full; the queue is in error from then on and takes nothing more.
   bool push(const WorkCompletion& completion);
   // The oldest completion, or null.
-  const WorkCompletion* front() const { return head_ == tail_ ? nullptr : &ring_[head_ % capacity_]; }
+  const WorkCompletion* front() const {
+    return head_ == tail_ ? nullptr : &ring_[head_ % capacity_];
+  }
   void pop() { ++head_; }
   uint32_t pop(WorkCompletion* to, uint32_t count);
 
@@ -49,8 +51,8 @@ class CompletionQueue {
   // Removes the completions of one queue pair (reset or destroyed), keeping the others' order.
   void forget(uint32_t qp_num);
 
-  uint32_t users = 0;        // queue pairs and SRQs that report here
-  void* owner = nullptr;     // the Door's object
+  uint32_t users = 0;     // queue pairs and SRQs that report here
+  void* owner = nullptr;  // the Door's object
 
  private:
   enum Arm : uint8_t { kNone, kSolicited, kAny };

@@ -47,7 +47,7 @@ class Responder {
 
   void start(Psn expected, uint32_t depth);  // INIT -> RTR; depth = max_dest_rd_atomic
   void reset();
-  void resize(uint32_t depth);               // SQD: max_dest_rd_atomic changed
+  void resize(uint32_t depth);  // SQD: max_dest_rd_atomic changed
   void receive(Instant now, const RxPacket& packet);
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
 
@@ -69,14 +69,14 @@ class Responder {
   };
   struct Response {
     enum Kind : uint8_t { kAcknowledge, kRead, kAtomic } kind = kAcknowledge;
-    uint8_t syndrome = 0;      // kAcknowledge
-    Psn psn;                   // of the (next) packet
+    uint8_t syndrome = 0;  // kAcknowledge
+    Psn psn;               // of the (next) packet
     uint32_t msn = 0;
-    uint64_t address = 0;      // kRead: of the next byte
+    uint64_t address = 0;  // kRead: of the next byte
     uint32_t rkey = 0;
     uint32_t remaining = 0;
     bool started = false;
-    uint64_t original = 0;     // kAtomic
+    uint64_t original = 0;  // kAtomic
     memory::ProtectionDomain* domain = nullptr;
   };
 
@@ -116,22 +116,22 @@ class Responder {
   QueuePair& qp_;
   Psn expected_;
   uint32_t msn_ = 0;
-  bool nak_sent_ = false;     // one NAK until the expected PSN arrives
+  bool nak_sent_ = false;  // one NAK until the expected PSN arrives
   // The message in progress.
   enum class Message : uint8_t { kNone, kSend, kWrite } message_ = Message::kNone;
-  uint64_t offset_ = 0;       // bytes placed so far
+  uint64_t offset_ = 0;  // bytes placed so far
   uint64_t write_address_ = 0;
   uint32_t write_rkey_ = 0;
   uint32_t write_remaining_ = 0;
   uint32_t write_length_ = 0;
-  bool uc_discard_ = false;   // UC: the rest of a damaged message is dropped
+  bool uc_discard_ = false;                // UC: the rest of a damaged message is dropped
   SharedReceiveQueue* xrc_srq_ = nullptr;  // of the message in progress
-  std::string why_;           // the cause, for the explain log
+  std::string why_;                        // the cause, for the explain log
   WcStatus local_status_ = WcStatus::kSuccess;
 
   std::vector<Resource> resources_;
   uint32_t next_resource_ = 0;
-  std::vector<Response> responses_;   // a ring
+  std::vector<Response> responses_;  // a ring
   uint32_t response_head_ = 0;
   uint32_t response_count_ = 0;
 };

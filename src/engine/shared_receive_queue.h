@@ -19,13 +19,13 @@ struct SharedReceiveQueue {
 
   memory::ProtectionDomain* domain;
   ReceiveQueue queue;
-  uint32_t limit = 0;              // event when size() drops below; 0: not armed
-  uint32_t number = 0;             // SRQ number (24 bits) for XRC
-  XrcDomain* xrc_domain = nullptr; // XRC only
+  uint32_t limit = 0;                      // event when size() drops below; 0: not armed
+  uint32_t number = 0;                     // SRQ number (24 bits) for XRC
+  XrcDomain* xrc_domain = nullptr;         // XRC only
   CompletionQueue* completions = nullptr;  // XRC only
-  uint32_t users = 0;              // queue pairs attached
+  uint32_t users = 0;                      // queue pairs attached
   bool in_error = false;
-  void* owner = nullptr;           // the Door's object
+  void* owner = nullptr;  // the Door's object
 };
 
 }  // namespace verbena::engine

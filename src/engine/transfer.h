@@ -18,8 +18,8 @@ struct TxPacket {
   Path path = Path::kWire;
   memory::Payload payload;
   bool by_reference = false;
-  uint32_t source_qpn = 0;     // the sending queue pair (entropy for the UDP source port)
-  uint32_t region_key = 0;     // READ responses: the rkey the bytes were read under, else 0
+  uint32_t source_qpn = 0;  // the sending queue pair (entropy for the UDP source port)
+  uint32_t region_key = 0;  // READ responses: the rkey the bytes were read under, else 0
 };
 
 class PacketSink {
@@ -36,8 +36,8 @@ struct RxPacket {
   memory::Payload payload;
   Gid source;
   Gid destination;
-  Path path = Path::kWire;     // kWire or kLocal
-  uint8_t traffic_class = 0;   // IPv4 TOS / IPv6 traffic class, with the ECN bits
+  Path path = Path::kWire;    // kWire or kLocal
+  uint8_t traffic_class = 0;  // IPv4 TOS / IPv6 traffic class, with the ECN bits
   uint8_t hop_limit = 64;
   bool multicast = false;
 };

@@ -102,7 +102,9 @@ enum QpAttrMask : uint32_t {
 };
 
 // Path MTU codes 1..5 are 256..4096 bytes.
-constexpr uint32_t path_mtu_bytes(uint8_t code) { return 128u << code; }
+constexpr uint32_t path_mtu_bytes(uint8_t code) {
+  return 128u << code;
+}
 
 inline constexpr uint32_t kMulticastQpn = 0xffffff;
 inline constexpr uint32_t kMaxMessageBytes = 1u << 31;
@@ -112,7 +114,9 @@ inline constexpr uint32_t kGrhBytes = 40;
 inline constexpr uint32_t kLocalPathMtu = 256 * 1024;
 
 // Local ACK timeout: 4.096 us * 2^code (IBA 9.7.6.1.3); code 0 means none.
-constexpr Duration ack_timeout(uint8_t code) { return picoseconds(4'096'000LL << (code & 31)); }
+constexpr Duration ack_timeout(uint8_t code) {
+  return picoseconds(4'096'000LL << (code & 31));
+}
 // RNR NAK timer codes 0..31 (IBA table 45).
 Duration rnr_timeout(uint8_t code);
 // AETH credit codes 0..30; 31 means "no credit information" (IBA table 44).

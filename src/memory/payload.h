@@ -28,8 +28,8 @@ class ForeignMemory {
 
 struct Payload {
   std::span<const Segment> segments;
-  uint32_t length = 0;                // bytes in all segments together
-  ForeignMemory* foreign = nullptr;   // null: segments are addresses of this process
+  uint32_t length = 0;               // bytes in all segments together
+  ForeignMemory* foreign = nullptr;  // null: segments are addresses of this process
 
   bool copy_out(size_t offset, uint8_t* to, size_t length) const;
 };

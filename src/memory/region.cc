@@ -5,14 +5,22 @@ namespace verbena::memory {
 
 const char* describe(KeyError error) {
   switch (error) {
-    case KeyError::kNone: return "allowed";
-    case KeyError::kUnknownKey: return "no memory region or window has this key";
-    case KeyError::kOtherDomain: return "the key belongs to another protection domain";
-    case KeyError::kOtherQueuePair: return "the memory window is bound to another queue pair";
-    case KeyError::kNotBound: return "the memory window is not bound";
-    case KeyError::kNoPermission: return "the key does not grant this kind of access";
-    case KeyError::kOutOfRange: return "the range is not inside the registered range";
-    case KeyError::kNotPresent: return "the on-demand range is not mapped";
+    case KeyError::kNone:
+      return "allowed";
+    case KeyError::kUnknownKey:
+      return "no memory region or window has this key";
+    case KeyError::kOtherDomain:
+      return "the key belongs to another protection domain";
+    case KeyError::kOtherQueuePair:
+      return "the memory window is bound to another queue pair";
+    case KeyError::kNotBound:
+      return "the memory window is not bound";
+    case KeyError::kNoPermission:
+      return "the key does not grant this kind of access";
+    case KeyError::kOutOfRange:
+      return "the range is not inside the registered range";
+    case KeyError::kNotPresent:
+      return "the on-demand range is not mapped";
   }
   return "?";
 }

@@ -41,9 +41,9 @@ enum class Backing : uint8_t {
 
 struct MemoryRegion {
   ProtectionDomain* domain = nullptr;
-  uint32_t key = 0;       // lkey and rkey
-  uint64_t iova = 0;      // the address peers and SGEs use for the first byte
-  uint64_t length = 0;    // bytes; UINT64_MAX with base 0 is the implicit on-demand region
+  uint32_t key = 0;     // lkey and rkey
+  uint64_t iova = 0;    // the address peers and SGEs use for the first byte
+  uint64_t length = 0;  // bytes; UINT64_MAX with base 0 is the implicit on-demand region
   uint8_t* base = nullptr;
   uint32_t access = 0;
   Backing backing = Backing::kHost;
@@ -58,7 +58,7 @@ struct MemoryWindow {
   uint64_t address = 0;
   uint64_t length = 0;
   uint32_t access = 0;
-  uint32_t qpn = 0;                // type 2: the queue pair it was bound on
+  uint32_t qpn = 0;  // type 2: the queue pair it was bound on
 };
 
 // Why an access was refused. kNone: allowed.
@@ -102,11 +102,11 @@ class KeyTable {
 
   // SGE check (IBA 10.6.3): lkey known, same domain, local write if `write`, range inside.
   Grant check_local(uint32_t lkey, const ProtectionDomain* domain, uint64_t address,
-                      uint64_t length, bool write) const;
+                    uint64_t length, bool write) const;
   // Remote check (IBA 9.7.4.1.6, 10.6.7): rkey of a region or bound window, domain or queue pair,
   // every bit of `needed`, range inside without 64-bit wrap.
-  Grant check_remote(uint32_t rkey, const ProtectionDomain* domain, uint32_t qpn,
-                       uint64_t address, uint64_t length, uint32_t needed) const;
+  Grant check_remote(uint32_t rkey, const ProtectionDomain* domain, uint32_t qpn, uint64_t address,
+                     uint64_t length, uint32_t needed) const;
 
   static constexpr uint32_t kMaxKeys = 1u << 20;
 
@@ -126,6 +126,8 @@ class KeyTable {
   Populate populate_;
 };
 
-inline uint32_t key_index(uint32_t key) { return (key >> 8) & (KeyTable::kMaxKeys - 1); }
+inline uint32_t key_index(uint32_t key) {
+  return (key >> 8) & (KeyTable::kMaxKeys - 1);
+}
 
 }  // namespace verbena::memory

@@ -37,10 +37,11 @@ def main():
         if not ipv6:
             save(os.path.join(corpus, 'packet'), name, frame[42:])
         if name in FRAME_SEEDS:
-            save(os.path.join(corpus, 'frame'), name + ('_v6' if ipv6 else '_v4'), frame)
+            seed = name + ('_v6' if ipv6 else '_v4')
+            save(os.path.join(corpus, 'frame'), seed, frame)
             tagged = frame[:12] + b'\x81\x00\x60\x05' + frame[12:]
-            save(os.path.join(corpus, 'frame'), name + ('_v6' if ipv6 else '_v4') + '_vlan', tagged)
-            save(os.path.join(corpus, 'frame'), name + ('_v6' if ipv6 else '_v4') + '_ip', frame[14:])
+            save(os.path.join(corpus, 'frame'), seed + '_vlan', tagged)
+            save(os.path.join(corpus, 'frame'), seed + '_ip', frame[14:])
             kept += record
     save(os.path.join(corpus, 'pcap'), 'nanoseconds', kept)
     save(os.path.join(corpus, 'pcap'), 'microseconds', b'\xd4\xc3\xb2\xa1' + kept[4:])

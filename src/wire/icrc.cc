@@ -29,11 +29,15 @@ constexpr uint32_t kPolynomial = 0xedb88320;
 constexpr uint32_t kOne = 0x80000000;
 constexpr uint32_t kX = 0x40000000;
 
+constexpr uint32_t times_x(uint32_t a) {
+  return (a >> 1) ^ (a & 1 ? kPolynomial : 0);
+}
+
 constexpr uint32_t multiply(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
     product ^= a & bit ? b : 0;
-    b = b & 1 ? (b >> 1) ^ kPolynomial : b >> 1;
+    b = times_x(b);
   }
   return product;
 }
@@ -134,15 +138,26 @@ uint32_t icrc_of_payload(uint32_t begun, std::span<const uint8_t> udp_payload) {
   return icrc_update(crc, udp_payload.subspan(kBthBytes, udp_payload.size() - 16));
 }
 
+void IdSolver::fill(Entry& entry, size_t length) {
+  entry.length = length;
+  uint32_t row = inverse_power_of_x(static_cast<uint32_t>(length * 8 + 32));
+  for (size_t bit = 32; bit-- > 0;) {  // bit 31 of a difference is x^0
+    std::array<uint32_t, 16>& product = entry.product[bit / 4];
+    const size_t mask = size_t{1} << bit % 4;
+    product[0] = 0;
+    // Bits come from high to low: a value's other bits are larger ones, already entered.
+    for (size_t v = mask; v < 16; v += 2 * mask) product[v] = product[v - mask] ^ row;
+    row = times_x(row);
+  }
+}
+
 std::optional<uint16_t> IdSolver::solve(uint32_t difference, size_t bytes_after_id) {
   if (difference == 0) return uint16_t{0};
   if (bytes_after_id > UINT16_MAX) return std::nullopt;
   Entry& entry = cache_[bytes_after_id / 4 % kEntries];
-  if (entry.length != bytes_after_id) {
-    entry.length = bytes_after_id;
-    entry.multiplier = inverse_power_of_x(static_cast<uint32_t>(bytes_after_id * 8 + 32));
-  }
-  const uint32_t message = multiply(difference, entry.multiplier);
+  if (entry.length != bytes_after_id) fill(entry, bytes_after_id);
+  uint32_t message = 0;
+  for (size_t k = 0; k < 8; ++k) message ^= entry.product[k][difference >> (4 * k) & 0xf];
   if ((message & 0xffff) != 0) return std::nullopt;
   // The first bit on the wire, the low bit of the first byte, is the coefficient of x^15.
   return byteswap16(static_cast<uint16_t>(message >> 16));

@@ -76,7 +76,7 @@ constexpr size_t icrc_bytes_after_id(uint16_t ip_total_length) {
 // computed-with-ID-0 equals ID(x) * x^(8n+32) mod P for the n bytes behind the field, and x is
 // invertible mod P, so one multiplication gives the only polynomial that explains the difference.
 // It is an identification when its other 16 coefficients are zero; a damaged packet passes with
-// probability 2^-16. One object per thread; remembers the multiplier of recent lengths.
+// probability 2^-16. One object per thread; remembers the multipliers of recent lengths.
 class IdSolver {
  public:
   // difference = received ICRC ^ ICRC computed with identification 0.
@@ -85,10 +85,14 @@ class IdSolver {
  private:
   struct Entry {
     size_t length = SIZE_MAX;
-    uint32_t multiplier = 0;
+    // product[k][v]: v in bits 4k+3:4k of the difference, times x^(-8n-32) mod P.
+    std::array<std::array<uint32_t, 16>, 8> product;
   };
-  static constexpr size_t kEntries = 256;  // direct-mapped by length / 4
-  std::array<Entry, kEntries> cache_{};
+  static void fill(Entry& entry, size_t length);
+
+  static constexpr size_t kEntries = 64;  // direct-mapped by length / 4
+
+  std::array<Entry, kEntries> cache_;
 };
 
 }  // namespace verbena::wire

@@ -7,14 +7,15 @@ using namespace verbena::wire;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   PcapReader reader({data, size});
-  const uint8_t* expected = data + kPcapFileHeaderBytes;
+  size_t expected = kPcapFileHeaderBytes;
   while (const auto record = reader.next()) {
-    CHECK(record->data.data() == expected + kPcapRecordHeaderBytes);
-    expected = record->data.data() + record->data.size();
-    CHECK(expected <= data + size);
+    expected += kPcapRecordHeaderBytes;
+    CHECK(record->data.data() == data + expected);
+    expected += record->data.size();
+    CHECK(expected <= size);
     CHECK(record->data.size() <= kPcapSnapLength);
     (void)parse_ethernet(record->data);
   }
-  CHECK(!reader.at_end() || expected == data + size);
+  CHECK(!reader.at_end() || expected == size);
   return 0;
 }

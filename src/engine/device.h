@@ -15,12 +15,12 @@
 namespace verbena::engine {
 
 struct DeviceOptions {
-  uint32_t qpn_base = 0;              // slot << 16; queue pair numbers are base + 1 .. base + 65535
-  uint32_t port_mtu = 4096;           // bytes: largest path MTU the port carries
-  uint64_t seed = 1;                  // of the keys' random bits
+  uint32_t qpn_base = 0;     // slot << 16; queue pair numbers are base + 1 .. base + 65535
+  uint32_t port_mtu = 4096;  // bytes: largest path MTU the port carries
+  uint64_t seed = 1;         // of the keys' random bits
   memory::Populate populate = nullptr;
   bool explain = false;
-  uint32_t max_rd_atomic = 128;       // per queue pair, either direction
+  uint32_t max_rd_atomic = 128;  // per queue pair, either direction
 };
 
 enum class TransmitResult : uint8_t {
@@ -47,8 +47,8 @@ class Device {
   SharedReceiveQueue* find_srq(uint32_t number);
   // Takes one receive work request from `srq` into `to` and raises the limit event when due.
   bool take_from_srq(SharedReceiveQueue* srq, ReceiveWork& to);
-  int attach_multicast(QueuePair* qp, const Gid& group);   // 0, EINVAL
-  int detach_multicast(QueuePair* qp, const Gid& group);   // 0, EINVAL when not attached
+  int attach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL
+  int detach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL when not attached
   void port_mtu(uint32_t bytes) { options_.port_mtu = bytes; }
   // The slot lease of this process. Only while no queue pair exists.
   void qpn_base(uint32_t base) { options_.qpn_base = base; }
@@ -60,7 +60,7 @@ class Device {
   void receive(Instant now, const RxPacket& packet);
   void on_time(Instant now);
   TransmitResult transmit(Instant now, PacketSink& sink, uint32_t budget = 256);
-  Instant next_deadline() const { return timers_.empty() ? kNever : timers_[0]->timer_at_; }
+  Instant next_deadline() const;
   bool wants_to_transmit() const { return !ready_.empty(); }
 
   // --- reports. Taken by swapping, after each step.
@@ -86,18 +86,19 @@ class Device {
     Gid group;
     QueuePair* qp;
   };
-  void sift(size_t slot);
-  void timer_remove(QueuePair* qp);
-  void fail_cq_users(CompletionQueue* cq, Instant now);
+  void deliver(Instant now, QueuePair& qp, const RxPacket& packet);
+  void sift_up(size_t slot);
+  void sift_down(size_t slot);
+  void fail_overrun(Instant now);
 
   DeviceOptions options_;
   memory::KeyTable keys_;
   std::vector<QueuePair*> by_index_;
-  uint32_t next_index_ = 1;            // not reused soon: an old number must not meet a new owner
+  uint32_t next_index_ = 1;  // not reused soon: an old number must not meet a new owner
   std::vector<SharedReceiveQueue*> srqs_;
   std::vector<Attachment> attachments_;
   std::deque<QueuePair*> ready_;
-  std::vector<QueuePair*> timers_;     // binary heap by timer_at_
+  std::vector<QueuePair*> timers_;  // binary heap by timer_at_
   std::vector<Event> events_;
   std::vector<std::string> explanations_;
   std::vector<CompletionQueue*> overrun_;

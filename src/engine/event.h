@@ -11,7 +11,9 @@ class QueuePair;
 struct SharedReceiveQueue;
 
 struct Event {
-  enum Kind : uint8_t { kCompletion, kCq, kQp, kSrq } kind = kCompletion;
+  // kLeftService: `qp` left RTR/RTS; the host revokes what it still offers by reference. It comes
+  // in the same step as the flush completions, so before anyone can see them.
+  enum Kind : uint8_t { kCompletion, kCq, kQp, kSrq, kLeftService } kind = kCompletion;
   AsyncType type = AsyncType::kCqErr;  // for kCq, kQp, kSrq
   CompletionQueue* cq = nullptr;
   QueuePair* qp = nullptr;

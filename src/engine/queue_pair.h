@@ -21,31 +21,31 @@ class Device;
 
 struct QpInit {
   QpType type = QpType::kRc;
-  memory::ProtectionDomain* domain = nullptr;   // not for XRC receive
-  CompletionQueue* send_cq = nullptr;           // not for XRC receive
-  CompletionQueue* receive_cq = nullptr;        // not for XRC
+  memory::ProtectionDomain* domain = nullptr;  // not for XRC receive
+  CompletionQueue* send_cq = nullptr;          // not for XRC receive
+  CompletionQueue* receive_cq = nullptr;       // not for XRC
   SharedReceiveQueue* srq = nullptr;
-  XrcDomain* xrc_domain = nullptr;              // XRC receive
+  XrcDomain* xrc_domain = nullptr;  // XRC receive
   SendQueueLimits send;
   uint32_t receive_work_requests = 0;
   uint32_t receive_sges = 0;
-  bool signal_all = false;                      // sq_sig_all
+  bool signal_all = false;  // sq_sig_all
 };
 
 // Fields as in struct ibv_qp_attr; units as there.
 struct QpAttributes {
   QpState state = QpState::kReset;
   QpState current_state = QpState::kReset;
-  uint8_t path_mtu = 1;               // code 1..5
+  uint8_t path_mtu = 1;  // code 1..5
   MigState path_mig_state = MigState::kMigrated;
   uint32_t qkey = 0;
   uint32_t rq_psn = 0;
   uint32_t sq_psn = 0;
   uint32_t dest_qpn = 0;
-  uint32_t access = 0;                // memory::Access bits
+  uint32_t access = 0;  // memory::Access bits
   AddressVector route;
-  bool route_is_global = false;       // a GRH was given
-  Path path = Path::kWire;            // chosen by the host before RTR
+  bool route_is_global = false;  // a GRH was given
+  Path path = Path::kWire;       // chosen by the host before RTR
   uint16_t pkey_index = 0;
   bool sqd_async_notify = false;
   uint8_t max_rd_atomic = 0;
@@ -96,10 +96,10 @@ class QueuePair {
   // Removes all traces before destruction: completions, timers, ready list.
   void retire();
 
-  uint32_t path_mtu_bytes() const;
-  // Bytes a message packet carries: the path MTU, or kLocalPathMtu on the local path.
-  void* owner = nullptr;        // the Door's object
-  QpCounters counters_;
+  // Bytes a full packet carries: the path MTU, or kLocalPathMtu for RC and XRC on the local path.
+  uint32_t packet_bytes() const;
+  bool is_reliable() const { return init_.type != QpType::kUc && init_.type != QpType::kUd; }
+  void* owner = nullptr;  // the Door's object
 
  private:
   friend class Device;
@@ -108,18 +108,22 @@ class QueuePair {
 
   bool acceptable(const RxPacket& packet);
   void receive_datagram(Instant now, const RxPacket& packet);
-  TransmitState transmit_datagrams(Instant now, PacketSink& sink, uint32_t budget);
-  bool fail_datagram(Instant now, SendWork& work, WcStatus status, const std::string& why);
+  TransmitState transmit_datagrams(Instant now, PacketSink& sink, uint32_t& budget);
+  bool send_datagram(Instant now, SendWork& work, PacketSink& sink, bool& blocked);
   int check_send(const SendRequest& request) const;
+  int check_datagram(const SendRequest& request) const;
   void flush_receives(Instant now);
   void reset();
-  void wake();                  // puts the queue pair on the device's ready list
-  void complete_send(Instant now, const SendWork& work, WcStatus status, uint32_t byte_len);
+  void wake();  // puts the queue pair on the device's ready list
+  void complete_send(Instant now, const SendWork& work, WcStatus status);
+  // Completes the taken receive work request.
   void complete_receive(Instant now, WorkCompletion completion, bool solicited);
-  bool take_receive(Instant now, SharedReceiveQueue* srq);
-  // Writes payload into the taken receive work request at `offset`. Local protection errors only.
-  memory::KeyError scatter(const memory::Payload& payload, size_t payload_offset, uint64_t offset,
-                           const ReceiveWork& work, memory::ProtectionDomain* domain, bool& lost);
+  // Makes a receive work request the taken one, from `srq` or the own queue; true if one is taken.
+  bool take_receive(SharedReceiveQueue* srq);
+  // Copies `count` payload bytes into the taken receive work request at `offset`. `lost` tells
+  // that the payload vanished; else the error is the receive SGE's.
+  memory::KeyError scatter(const memory::Payload& payload, uint64_t offset, bool& lost);
+  int refuse(int code, const std::string& why) const;
   void explain(const std::string& text) const;
   bool explaining() const;
 
@@ -130,15 +134,19 @@ class QueuePair {
   SendQueue send_queue_;
   std::unique_ptr<ReceiveQueue> receive_queue_;  // null with an SRQ
   std::unique_ptr<Sge[]> taken_sges_;
-  ReceiveWork taken_;           // the receive work request of the message in progress
+  ReceiveWork taken_;  // the receive work request of the message in progress
   bool has_taken_ = false;
+  CompletionQueue* taken_cq_ = nullptr;
+  memory::ProtectionDomain* taken_domain_ = nullptr;
   Requester requester_;
   Responder responder_;
   Psn datagram_psn_;
 
-  bool ready_ = false;          // on the device's ready list
-  Instant timer_at_ = kNever;   // what the device's timer heap holds for this queue pair
-  size_t timer_slot_ = SIZE_MAX;
+  QpCounters counters_;
+
+  bool ready_ = false;            // on the device's ready list
+  Instant timer_at_ = kNever;     // key in the device's timer heap
+  size_t timer_slot_ = SIZE_MAX;  // place in it; SIZE_MAX: not in the heap
   bool comm_established_ = false;
   bool last_wqe_reported_ = false;
 };

@@ -4,6 +4,9 @@
 // responses is a NAK, retry_cnt 7 means seven retries.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/psn.h"
 #include "engine/transfer.h"
 #include "engine/verbs.h"
@@ -18,74 +21,98 @@ class Requester {
  public:
   explicit Requester(QueuePair& qp) : qp_(qp) {}
 
-  void start(Psn first);                 // RTR -> RTS
-  void reset();
+  void start(Psn first);  // RTR -> RTS
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
   void receive(Instant now, const RxPacket& packet);  // ACK, NAK, READ response, atomic response
   void on_time(Instant now);
   Instant deadline() const { return deadline_; }
   // All posted work completes with WR_FLUSH_ERR, in order.
   void flush(Instant now);
-  // Head of the send queue fails: real status, then ERR (RC) or SQE (UC).
-  void fail_head(Instant now, WcStatus status);
   // The retry counters were changed by modify_qp.
   void reload_retries();
   // SQD: true once every started work request has completed.
   bool drained() const;
 
-  Psn next_psn() const { return sent_limit_; }
-
  private:
+  // --- requester.cc: sending
   enum class Gate : uint8_t { kOpen, kWait, kFailed };
-
   Gate admit(Instant now, SendWork& work);
-  Gate run_local(Instant now, SendWork& work);
-  WcStatus bind_window(const SendWork& work, std::string& why);
-  WcStatus invalidate(const SendWork& work, std::string& why);
+  Gate admit_first(Instant now, SendWork& work);
   Gate send_next(Instant now, SendWork& work, PacketSink& sink, bool& blocked);
-  void build_header(const SendWork& work, uint32_t offset_packets, TxPacket& packet) const;
+  void build_message(const SendWork& work, TxPacket& packet, uint32_t& payload_offset,
+                     uint32_t& payload_length) const;
+  void build_request(const SendWork& work, TxPacket& packet) const;
+  void sent(Instant now, SendWork& work, uint32_t packets);
   bool gather(const SendWork& work, uint64_t offset, uint32_t length, TxPacket& packet,
               std::string& why);
-  void count_request(const SendWork& work);
+  Gate fail_next(Instant now, WcStatus status, const std::string& why);
+  Psn transmit_psn() const;
+  uint32_t packets_of(const SendWork& work) const;
+  uint32_t chunk_packets(const SendWork& work, uint32_t offset) const;
+  void arm_timer(Instant now);
+  void seek(Psn psn);
 
-  void acknowledge_before(Instant now, Psn psn);   // everything before `psn` is done
-  void complete_head_run(Instant now);
-  void on_ack(Instant now, const RxPacket& packet);
+  // --- local_operations.cc: bind and invalidate never reach the wire
+  bool run_local(Instant now, SendWork& work);
+  bool bind_window(const SendWork& work, std::string& why);
+  bool invalidate(const SendWork& work, std::string& why);
+
+  // --- requester_response.cc: what comes back
+  void on_acknowledge(Instant now, const RxPacket& packet);
   void on_read_response(Instant now, const RxPacket& packet);
   void on_atomic_response(Instant now, const RxPacket& packet);
   void on_nak(Instant now, const RxPacket& packet);
   void on_rnr(Instant now, const RxPacket& packet);
-  bool ack_reaches(Instant now, Psn psn, Psn& stop_at);
-  void progress(Instant now);
-  void go_back(Instant now, Psn psn);
-  bool spend_retry(Instant now, WcStatus status, const char* cause);
-  void seek(Psn psn);
-  void arm_timer(Instant now);
-  SendWork* work_at(Psn psn);
-  bool scatter_response(const SendWork& work, uint64_t offset, const memory::Payload& payload,
-                        bool& lost, std::string& why);
-  uint32_t packets_of(const SendWork& work) const;
-  uint32_t chunk_packets(const SendWork& work, uint32_t offset) const;
+  void on_fatal_nak(Instant now, const RxPacket& packet);
+  // Acknowledges everything before `psn`. False when a READ or atomic before it is unanswered:
+  // then its responses were lost, and the requester went back to them.
+  bool acknowledge_before(Instant now, Psn psn);
+  void advance(Instant now, Psn psn);
+  void complete_head_run(Instant now);
+  bool go_back(Instant now, Psn psn, WcStatus status, const char* cause);
+  void fail_head(Instant now, WcStatus status);
+  void update_credits(const wire::Aeth& aeth);
+  bool place(Instant now, const SendWork& work, uint64_t offset, const memory::Payload& payload);
 
   QueuePair& qp_;
-  Psn una_;               // oldest PSN not acknowledged
-  Psn sent_limit_;        // one after the highest PSN ever sent
-  uint32_t next_ = 0;     // send queue index of the work request to transmit next
-  uint32_t offset_ = 0;   // its next packet
-  uint32_t reads_in_flight_ = 0;  // READ requests and atomics sent and not answered
+  Psn una_;                 // oldest PSN not acknowledged
+  Psn sent_limit_;          // one after the highest PSN ever sent
+  uint32_t next_ = 0;       // send queue index of the work request to transmit next
+  uint32_t offset_ = 0;     // its next packet
+  std::vector<Psn> reads_;  // last PSN of each READ request and atomic in flight, oldest first
   uint32_t ssn_ = 0;
-  uint32_t credit_limit_ = 0;     // highest SSN a SEND may have; valid if credits_known_
+  uint32_t credit_limit_ = 0;  // highest SSN a SEND may have; valid if credits_known_
   bool credits_known_ = false;
-  uint32_t window_packets_ = 0;   // PSNs in flight at most
+  uint32_t window_packets_ = 0;  // PSNs in flight at most
   uint32_t since_ack_request_ = 0;
   uint8_t retries_left_ = 0;
   uint8_t rnr_left_ = 0;
   bool waiting_rnr_ = false;
-  bool gap_reported_ = false;     // went back for a READ gap; later out-of-order ones are stale
-  bool failed_ahead_ = false;     // next_ cannot be sent; fails when it becomes the head
+  bool gap_reported_ = false;  // went back for a READ gap; later out-of-order ones are stale
+  bool failed_ahead_ = false;  // next_ cannot be sent; fails when it becomes the head
   WcStatus failed_status_ = WcStatus::kSuccess;
   Instant deadline_ = kNever;
-  std::vector<memory::Segment> segments_;  // scratch of gather(); size fixed at creation
+  std::vector<memory::Segment> segments_;  // scratch of gather()
 };
+
+// SEND, WRITE, READ and the rest in groups the requester treats alike.
+constexpr bool is_local(WrOpcode opcode) {
+  return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw;
+}
+constexpr bool is_send(WrOpcode opcode) {
+  return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendWithImm ||
+         opcode == WrOpcode::kSendWithInv;
+}
+constexpr bool is_write(WrOpcode opcode) {
+  return opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteWithImm;
+}
+constexpr bool is_atomic(WrOpcode opcode) {
+  return opcode == WrOpcode::kAtomicCmpAndSwp || opcode == WrOpcode::kAtomicFetchAndAdd;
+}
+// Answered by a response of its own, so counted against max_rd_atomic and held by a fence.
+constexpr bool needs_response(WrOpcode opcode) {
+  return opcode == WrOpcode::kRdmaRead || is_atomic(opcode) || opcode == WrOpcode::kFlush ||
+         opcode == WrOpcode::kAtomicWrite;
+}
 
 }  // namespace verbena::engine

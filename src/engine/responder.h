@@ -2,6 +2,7 @@
 // switch that acts (IBA 9.7.4, 9.7.5.2, 9.9), and the queue of responses it owes.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/psn.h"
@@ -46,8 +47,7 @@ class Responder {
   explicit Responder(QueuePair& qp) : qp_(qp) {}
 
   void start(Psn expected, uint32_t depth);  // INIT -> RTR; depth = max_dest_rd_atomic
-  void reset();
-  void resize(uint32_t depth);  // SQD: max_dest_rd_atomic changed
+  void resize(uint32_t depth);               // SQD: max_dest_rd_atomic changed
   void receive(Instant now, const RxPacket& packet);
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
 
@@ -80,38 +80,45 @@ class Responder {
     memory::ProtectionDomain* domain = nullptr;
   };
 
-  Verdict check(const RxPacket& packet);
-  Verdict check_psn(const RxPacket& packet);
-  Verdict check_sequence(const wire::OpcodeInfo& info) const;
-  Verdict check_access(const wire::OpcodeInfo& info) const;
+  // --- responder_checks.cc: the chain, in order; each link is a pure question
+  Verdict check(const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict check_psn(const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict check_sequence(const wire::OpcodeInfo& info);
+  Verdict check_access(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict check_xrc(const RxPacket& packet);
-  Verdict check_length(const RxPacket& packet, const wire::OpcodeInfo& info) const;
-  Verdict check_resources(Instant now, const wire::OpcodeInfo& info);
+  Verdict check_resources(const wire::OpcodeInfo& info);
+  Verdict check_length(const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict check_write_length(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict check_key(const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict deny(Verdict verdict, WcStatus local, std::string why);
+
+  // --- responder.cc: execution
   Verdict execute(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
-  Verdict execute_send(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
-  Verdict execute_write(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict execute_send(const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict execute_write(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict execute_read(const RxPacket& packet);
   Verdict execute_atomic(const RxPacket& packet, const wire::OpcodeInfo& info);
-  Verdict execute_flush(const RxPacket& packet);
   Verdict execute_atomic_write(const RxPacket& packet);
-  void answer_duplicate(const RxPacket& packet, const wire::OpcodeInfo& info);
-  void act(Instant now, const RxPacket& packet, Verdict verdict);
-  void refuse(Instant now, const RxPacket& packet, uint8_t syndrome, WcStatus local);
   void finish_message(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
+  bool invalidate(uint32_t rkey);
+  void act(Instant now, const RxPacket& packet, Verdict verdict);
+  void refuse(Instant now, const RxPacket& packet, uint8_t syndrome);
+  SharedReceiveQueue* receive_source() const;
+  memory::ProtectionDomain* domain() const;
+  uint32_t response_packets(uint32_t length) const;
 
+  // --- responder_answers.cc: what is owed to the requester
+  void answer_duplicate(const RxPacket& packet, const wire::OpcodeInfo& info);
   void queue_ack(uint8_t syndrome, Psn psn);
-  void queue_read(Psn psn, uint64_t address, uint32_t rkey, uint32_t length,
-                  memory::ProtectionDomain* domain);
+  void queue_read(Psn psn, uint64_t address, uint32_t rkey, uint32_t length);
   void queue_atomic(Psn psn, uint64_t original);
   bool queue_full() const { return response_count_ == responses_.size(); }
   Response& push_response();
   Resource& save(wire::Operation operation, Psn first, Psn last);
   Resource* find_resource(Psn psn);
   uint8_t credits() const;
-  bool send_read_packet(Instant now, Response& response, PacketSink& sink, bool& failed);
-  SharedReceiveQueue* receive_source() const;
-  memory::ProtectionDomain* domain() const;
+  bool send_answer(const Response& response, PacketSink& sink);
+  bool send_read(Instant now, Response& response, PacketSink& sink, bool& blocked);
 
   QueuePair& qp_;
   Psn expected_;
@@ -119,11 +126,8 @@ class Responder {
   bool nak_sent_ = false;  // one NAK until the expected PSN arrives
   // The message in progress.
   enum class Message : uint8_t { kNone, kSend, kWrite } message_ = Message::kNone;
-  uint64_t offset_ = 0;  // bytes placed so far
-  uint64_t write_address_ = 0;
-  uint32_t write_rkey_ = 0;
-  uint32_t write_remaining_ = 0;
-  uint32_t write_length_ = 0;
+  uint64_t offset_ = 0;                    // bytes placed so far
+  wire::Reth write_{};                     // of the WRITE in progress
   bool uc_discard_ = false;                // UC: the rest of a damaged message is dropped
   SharedReceiveQueue* xrc_srq_ = nullptr;  // of the message in progress
   std::string why_;                        // the cause, for the explain log

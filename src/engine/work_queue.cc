@@ -45,7 +45,9 @@ SendWork& SendQueue::push(const SendRequest& request) {
   } else {
     work.sge_count = static_cast<uint8_t>(request.sges.size());
     std::copy(request.sges.begin(), request.sges.end(), work.sges);
-    for (const Sge& sge : request.sges) work.length += sge.length;
+    uint64_t length = 0;
+    for (const Sge& sge : request.sges) length += sge.length;
+    work.length = static_cast<uint32_t>(std::min<uint64_t>(length, UINT32_MAX));
   }
   return work;
 }

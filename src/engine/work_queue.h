@@ -33,9 +33,9 @@ struct BindRequest {
 struct SendRequest {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
-  uint32_t flags = 0;             // SendFlags
-  uint32_t imm_or_rkey = 0;       // immediate (network order) or rkey to invalidate
-  std::span<const Sge> sges;      // with kInline: addresses are read now, lkeys ignored
+  uint32_t flags = 0;         // SendFlags
+  uint32_t imm_or_rkey = 0;   // immediate (network order) or rkey to invalidate
+  std::span<const Sge> sges;  // with kInline: addresses are read now, lkeys ignored
   uint64_t remote_address = 0;
   uint32_t rkey = 0;
   uint64_t compare_add = 0;
@@ -56,9 +56,9 @@ struct SendWork {
   WrOpcode opcode;
   uint8_t sge_count;
   bool is_inline;
-  bool started;        // PSNs are assigned
+  bool started;  // PSNs are assigned
   uint32_t flags;
-  uint32_t length;     // bytes of the message
+  uint32_t length;  // bytes of the message
   uint32_t imm_or_rkey;
   uint64_t remote_address;
   uint32_t rkey;
@@ -71,9 +71,8 @@ struct SendWork {
   BindRequest bind;
   uint8_t flush_placement;
   uint8_t flush_selectivity;
-  Psn first_psn;       // valid once started
-  uint32_t packets;    // PSNs the message takes, 0 for local operations
-  uint32_t ssn;        // send sequence number of its first request packet
+  Psn first_psn;     // valid once started
+  uint32_t packets;  // PSNs the message takes, 0 for local operations
   Sge* sges;
   uint8_t* inline_bytes;
 

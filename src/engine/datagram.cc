@@ -1,0 +1,148 @@
+// Unreliable datagrams: one packet per message, no state between them (IBA 9.8.3).
+#include <fmt/format.h>
+
+#include "engine/device.h"
+#include "engine/queue_pair.h"
+#include "wire/grh.h"
+
+namespace verbena::engine {
+
+namespace {
+
+constexpr uint32_t kPrivilegedQkey = 0x80000000u;
+// What programs read the packet type from: bit 3 UDP, bits 2:0 2 = IPv4, 1 = IPv6.
+constexpr uint8_t kServiceLevelIpv4 = 0xa;
+constexpr uint8_t kServiceLevelIpv6 = 0x9;
+
+}  // namespace
+
+TransmitState QueuePair::transmit_datagrams(Instant now, PacketSink& sink, uint32_t& budget) {
+  while (state() == QpState::kRts && !send_queue_.empty()) {
+    if (budget == 0) return TransmitState::kMore;
+    SendWork& work = send_queue_.at(send_queue_.head());
+    bool blocked = false;
+    if (!send_datagram(now, work, sink, blocked))
+      return blocked ? TransmitState::kBlocked : TransmitState::kIdle;
+    --budget;
+  }
+  return TransmitState::kIdle;
+}
+
+bool QueuePair::send_datagram(Instant now, SendWork& work, PacketSink& sink, bool& blocked) {
+  TxPacket packet;
+  std::vector<memory::Segment> segments;
+  uint32_t length = work.length;
+  bool oversize = length > device_.options().port_mtu;
+  if (work.is_inline && length > 0) segments.push_back({work.inline_bytes, length});
+  for (uint32_t i = 0; i < work.sge_count && !work.is_inline; ++i) {
+    const Sge& sge = work.sges[i];
+    if (sge.length == 0) continue;
+    memory::Grant grant =
+        device_.keys().check_local(sge.lkey, init_.domain, sge.address, sge.length, false);
+    if (grant.error != memory::KeyError::kNone) {
+      explain(fmt::format(
+          "wr_id {:#x} fails with LOC_PROT_ERR: SGE {} (addr {:#x}, length {},"
+          " lkey {:#x}): {}",
+          work.wr_id, i, sge.address, sge.length, sge.lkey, memory::describe(grant.error)));
+      SendWork copy = work;
+      send_queue_.pop();
+      complete_send(now, copy, WcStatus::kLocProtErr);
+      enter_send_error(now);
+      return false;
+    }
+    segments.push_back({grant.address, sge.length});
+  }
+  packet.route = &work.route;
+  packet.path = Path::kAny;
+  packet.payload = {segments, length, nullptr};
+  packet.source_qpn = qpn_;
+  packet.header.opcode = work.opcode == WrOpcode::kSendWithImm ? wire::Opcode::kUdSendOnlyImm
+                                                               : wire::Opcode::kUdSendOnly;
+  packet.header.immediate_be = work.opcode == WrOpcode::kSendWithImm ? work.imm_or_rkey : 0;
+  packet.header.solicited = (work.flags & kSolicited) != 0;
+  packet.header.dest_qpn = work.remote_qpn;
+  packet.header.psn = datagram_psn_;
+  packet.header.pad_count = static_cast<uint8_t>(-length & 3);
+  // A Q_Key with bit 31 stands for the queue pair's own (IBA 10.2.5).
+  packet.header.deth = {work.remote_qkey & kPrivilegedQkey ? attributes_.qkey : work.remote_qkey,
+                        qpn_};
+  if (oversize) {  // C10-93.1.1: completes, and nothing is sent
+    explain(
+        fmt::format("wr_id {:#x}: a datagram of {} bytes is above the port's MTU of {} and was"
+                    " not sent",
+                    work.wr_id, length, device_.options().port_mtu));
+  } else {
+    if (!sink.send(packet)) {
+      blocked = true;
+      return false;
+    }
+    datagram_psn_ += 1;
+    ++counters_.packets_sent;
+    counters_.bytes_sent += length;
+    ++device_.counters().port_xmit_packets;
+    device_.counters().port_xmit_data += length;
+  }
+  complete_send(now, work, WcStatus::kSuccess);
+  send_queue_.pop();
+  return true;
+}
+
+void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
+  const wire::Packet& header = packet.header;
+  if (header.deth.qkey != attributes_.qkey) {
+    ++device_.counters().qkey_viol_cntr;
+    explain(
+        fmt::format("datagram from QP {:#08x} dropped: its Q_Key {:#x} is not this queue pair's"
+                    " {:#x}",
+                    header.deth.source_qpn, header.deth.qkey, attributes_.qkey));
+    return;
+  }
+  if (!take_receive(init_.srq)) {
+    ++device_.counters().rx_no_receive;
+    explain(fmt::format("datagram from QP {:#08x} dropped: no receive work request",
+                        header.deth.source_qpn));
+    return;
+  }
+  uint64_t needed = uint64_t{packet.payload.length} + kGrhBytes;
+  if (needed > taken_.length) {  // the work request stays for the next datagram
+    ++device_.counters().resp_local_length_error;
+    explain(
+        fmt::format("datagram from QP {:#08x} dropped: it needs {} bytes (40 for the GRH area),"
+                    " receive wr_id {:#x} has {}",
+                    header.deth.source_qpn, needed, taken_.wr_id, taken_.length));
+    return;
+  }
+  uint8_t area[kGrhBytes];
+  auto udp_length =
+      static_cast<uint16_t>(wire::opcode_info(header.opcode).header_length + packet.payload.length +
+                            header.pad_count + wire::kIcrcBytes);
+  wire::fill_grh_area(area, packet.source.bytes, packet.destination.bytes, packet.traffic_class,
+                      packet.hop_limit, udp_length);
+  memory::Segment segment{area, kGrhBytes};
+  bool lost = false;
+  memory::KeyError error = scatter({{&segment, 1}, kGrhBytes, nullptr}, 0, lost);
+  if (error == memory::KeyError::kNone) error = scatter(packet.payload, kGrhBytes, lost);
+  if (lost) return;
+  WorkCompletion completion;
+  completion.opcode = WcOpcode::kRecv;
+  if (error != memory::KeyError::kNone) {
+    explain(fmt::format("receive wr_id {:#x} cannot be written: {}", taken_.wr_id,
+                        memory::describe(error)));
+    completion.status = WcStatus::kLocProtErr;
+    complete_receive(now, completion, false);
+    enter_error(now);
+    return;
+  }
+  completion.byte_len = static_cast<uint32_t>(needed);
+  completion.source_qp = header.deth.source_qpn;
+  completion.flags = kWcGrh;
+  bool ipv4 = packet.source.is_ipv4();
+  completion.service_level = ipv4 ? kServiceLevelIpv4 : kServiceLevelIpv6;
+  if (wire::opcode_info(header.opcode).immediate) {
+    completion.flags |= kWcWithImm;
+    completion.imm_or_rkey = header.immediate_be;
+  }
+  complete_receive(now, completion, header.solicited);
+}
+
+}  // namespace verbena::engine

@@ -1,0 +1,359 @@
+// The requester, sending: which packet goes next, whether it may, and what it looks like.
+#include "engine/requester.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/device.h"
+#include "engine/queue_pair.h"
+
+namespace verbena::engine {
+
+namespace {
+
+// PSNs in flight at most: a quarter MiB on the wire, what a default socket buffer of the peer
+// holds; on the local path the ring is the bound.
+constexpr uint32_t kWireWindowBytes = 256 * 1024;
+constexpr uint32_t kMaxWindowPackets = 512;
+constexpr uint32_t kLocalWindowPackets = 1024;
+// A long READ is asked for in pieces of this many packets, at places fixed by its first PSN: the
+// responses in flight stay bounded, and a repeated request meets the piece the peer remembers.
+constexpr uint32_t kWireReadPackets = 64;
+constexpr uint32_t kLocalReadPackets = 16;
+// At the latest after this many packets an acknowledgement is asked for.
+constexpr uint32_t kAckRequestInterval = 16;
+
+constexpr size_t kZeroBytes = 4096;
+const uint8_t kZeros[kZeroBytes] = {};
+
+wire::Opcode message_opcode(const SendWork& work, bool first, bool last) {
+  using wire::Opcode;
+  bool send = is_send(work.opcode);
+  if (!last) {
+    if (first) return send ? Opcode::kRcSendFirst : Opcode::kRcWriteFirst;
+    return send ? Opcode::kRcSendMiddle : Opcode::kRcWriteMiddle;
+  }
+  switch (work.opcode) {
+    case WrOpcode::kSendWithImm:
+      return first ? Opcode::kRcSendOnlyImm : Opcode::kRcSendLastImm;
+    case WrOpcode::kSendWithInv:
+      return first ? Opcode::kRcSendOnlyInv : Opcode::kRcSendLastInv;
+    case WrOpcode::kRdmaWrite:
+      return first ? Opcode::kRcWriteOnly : Opcode::kRcWriteLast;
+    case WrOpcode::kRdmaWriteWithImm:
+      return first ? Opcode::kRcWriteOnlyImm : Opcode::kRcWriteLastImm;
+    default:
+      return first ? Opcode::kRcSendOnly : Opcode::kRcSendLast;
+  }
+}
+
+wire::Opcode request_opcode(WrOpcode opcode) {
+  switch (opcode) {
+    case WrOpcode::kAtomicCmpAndSwp:
+      return wire::Opcode::kRcCompareSwap;
+    case WrOpcode::kAtomicFetchAndAdd:
+      return wire::Opcode::kRcFetchAdd;
+    case WrOpcode::kFlush:
+      return wire::Opcode::kRcFlush;
+    case WrOpcode::kAtomicWrite:
+      return wire::Opcode::kRcAtomicWrite;
+    default:
+      return wire::Opcode::kRcReadRequest;
+  }
+}
+
+wire::Transport transport_of(QpType type) {
+  if (type == QpType::kUc) return wire::Transport::kUc;
+  return type == QpType::kRc ? wire::Transport::kRc : wire::Transport::kXrc;
+}
+
+}  // namespace
+
+void Requester::start(Psn first) {
+  una_ = sent_limit_ = first;
+  next_ = qp_.send_queue_.head();
+  offset_ = 0;
+  reads_.clear();
+  reads_.reserve(qp_.attributes_.max_rd_atomic);
+  uint32_t bytes = qp_.packet_bytes();
+  window_packets_ = bytes == kLocalPathMtu ? kLocalWindowPackets
+                                           : std::min(kMaxWindowPackets, kWireWindowBytes / bytes);
+  reload_retries();
+}
+
+void Requester::reload_retries() {
+  retries_left_ = qp_.attributes_.retry_cnt;
+  rnr_left_ = qp_.attributes_.rnr_retry;
+}
+
+bool Requester::drained() const {
+  return qp_.send_queue_.empty() || !qp_.send_queue_.at(qp_.send_queue_.head()).started;
+}
+
+uint32_t Requester::packets_of(const SendWork& work) const {
+  if (is_local(work.opcode)) return 0;
+  if (needs_response(work.opcode) && work.opcode != WrOpcode::kRdmaRead) return 1;
+  uint32_t bytes = qp_.packet_bytes();
+  return std::max(1u, (work.length + bytes - 1) / bytes);
+}
+
+// Packets of responses that the READ request at `offset` asks for.
+uint32_t Requester::chunk_packets(const SendWork& work, uint32_t offset) const {
+  if (work.opcode != WrOpcode::kRdmaRead) return 1;
+  uint32_t chunk = qp_.packet_bytes() == kLocalPathMtu ? kLocalReadPackets : kWireReadPackets;
+  uint32_t end = std::min(work.packets, (offset / chunk + 1) * chunk);
+  return end - offset;
+}
+
+Psn Requester::transmit_psn() const {
+  const SendQueue& queue = qp_.send_queue_;
+  if (next_ != queue.tail() && queue.at(next_).started) return queue.at(next_).first_psn + offset_;
+  return sent_limit_;
+}
+
+TransmitState Requester::transmit(Instant now, PacketSink& sink, uint32_t& budget) {
+  SendQueue& queue = qp_.send_queue_;
+  while (budget > 0) {
+    QpState state = qp_.state();
+    if (state != QpState::kRts && state != QpState::kSqd) return TransmitState::kIdle;
+    if (waiting_rnr_ || failed_ahead_ || next_ == queue.tail()) return TransmitState::kIdle;
+    SendWork& work = queue.at(next_);
+    if (state == QpState::kSqd && !work.started) return TransmitState::kIdle;
+    if (is_local(work.opcode)) {
+      if (next_ != queue.head() || !run_local(now, work)) return TransmitState::kIdle;
+      continue;
+    }
+    if (admit(now, work) != Gate::kOpen) return TransmitState::kIdle;
+    bool blocked = false;
+    if (send_next(now, work, sink, blocked) != Gate::kOpen)
+      return blocked ? TransmitState::kBlocked : TransmitState::kIdle;
+    --budget;
+  }
+  return TransmitState::kMore;
+}
+
+// Whether the next packet of `work` may leave now.
+Requester::Gate Requester::admit(Instant now, SendWork& work) {
+  if (!work.started) {
+    Gate gate = admit_first(now, work);
+    if (gate != Gate::kOpen) return gate;
+  }
+  if (needs_response(work.opcode) && reads_.size() >= qp_.attributes_.max_rd_atomic)
+    return Gate::kWait;
+  if (qp_.is_reliable()) {
+    auto in_flight = static_cast<uint32_t>(transmit_psn().distance(una_));
+    uint32_t packets = work.started ? chunk_packets(work, offset_) : 1;
+    if (in_flight > 0 && in_flight + packets > window_packets_) return Gate::kWait;
+  }
+  return Gate::kOpen;
+}
+
+Requester::Gate Requester::admit_first(Instant now, SendWork& work) {
+  if (work.length > kMaxMessageBytes)
+    return fail_next(
+        now, WcStatus::kLocLenErr,
+        fmt::format("{} of {} bytes: a message has at most 2^31", name(work.opcode), work.length));
+  if (needs_response(work.opcode) && qp_.attributes_.max_rd_atomic == 0)
+    return fail_next(now, WcStatus::kLocQpOpErr,
+                     fmt::format("{} needs IBV_QP_MAX_QP_RD_ATOMIC of at least 1 (set at RTS)",
+                                 name(work.opcode)));
+  if ((work.flags & kFence) && !reads_.empty()) return Gate::kWait;
+  // End-to-end credits gate what takes a receive work request; one probe may go when nothing is
+  // outstanding, or a lost credit update would stop the queue for ever (IBA 9.7.7.2).
+  bool takes_receive = is_send(work.opcode) || work.opcode == WrOpcode::kRdmaWriteWithImm;
+  if (takes_receive && credits_known_ && una_ != sent_limit_ &&
+      Psn(ssn_ + 1).after(Psn(credit_limit_)))
+    return Gate::kWait;
+  work.packets = packets_of(work);
+  work.first_psn = sent_limit_;
+  work.started = true;
+  return Gate::kOpen;
+}
+
+Requester::Gate Requester::send_next(Instant now, SendWork& work, PacketSink& sink, bool& blocked) {
+  TxPacket packet;
+  packet.route = &qp_.attributes_.route;
+  packet.path = qp_.attributes_.path;
+  packet.source_qpn = qp_.qpn_;
+  packet.header.dest_qpn = qp_.attributes_.dest_qpn;
+  packet.header.psn = work.first_psn + offset_;
+  packet.header.xrc_srqn = work.xrc_srqn;
+  uint32_t payload_offset = 0, payload_length = 0, packets = 1;
+  if (needs_response(work.opcode)) {
+    packets = chunk_packets(work, offset_);
+    build_request(work, packet);
+    if (work.opcode == WrOpcode::kAtomicWrite) payload_length = work.length;
+  } else {
+    build_message(work, packet, payload_offset, payload_length);
+  }
+  packet.header.opcode = wire::make_opcode(transport_of(qp_.type()), packet.header.opcode);
+  packet.header.pad_count = static_cast<uint8_t>(-payload_length & 3);
+  std::string why;
+  if (!gather(work, payload_offset, payload_length, packet, why))
+    return fail_next(now, WcStatus::kLocProtErr, why);
+  if (!sink.send(packet)) {
+    blocked = true;
+    arm_timer(now);
+    return Gate::kWait;
+  }
+  ++qp_.counters_.packets_sent;
+  qp_.counters_.bytes_sent += payload_length;
+  ++qp_.device_.counters().port_xmit_packets;
+  qp_.device_.counters().port_xmit_data += payload_length;
+  sent(now, work, packets);
+  return Gate::kOpen;
+}
+
+void Requester::build_message(const SendWork& work, TxPacket& packet, uint32_t& payload_offset,
+                              uint32_t& payload_length) const {
+  uint32_t bytes = qp_.packet_bytes();
+  bool first = offset_ == 0;
+  bool last = offset_ + 1 == work.packets;
+  payload_offset = offset_ * bytes;
+  payload_length = std::min(bytes, work.length - payload_offset);
+  packet.header.opcode = message_opcode(work, first, last);
+  packet.header.solicited =
+      last && (work.flags & kSolicited) && work.opcode != WrOpcode::kRdmaWrite;
+  packet.header.ack_request =
+      qp_.is_reliable() && (last || since_ack_request_ + 1 >= kAckRequestInterval);
+  if (is_write(work.opcode) && first)
+    packet.header.reth = {work.remote_address, work.rkey, work.length};
+  if (last && (work.opcode == WrOpcode::kSendWithImm || work.opcode == WrOpcode::kRdmaWriteWithImm))
+    packet.header.immediate_be = work.imm_or_rkey;
+  if (last && work.opcode == WrOpcode::kSendWithInv)
+    packet.header.invalidate_rkey = work.imm_or_rkey;
+  packet.by_reference = qp_.is_reliable() && qp_.attributes_.path == Path::kLocal;
+}
+
+void Requester::build_request(const SendWork& work, TxPacket& packet) const {
+  uint32_t done = offset_ * qp_.packet_bytes();
+  packet.header.opcode = request_opcode(work.opcode);
+  packet.header.ack_request = true;
+  if (is_atomic(work.opcode)) {
+    bool swap = work.opcode == WrOpcode::kAtomicCmpAndSwp;
+    packet.header.atomic = {work.remote_address, work.rkey, swap ? work.swap : work.compare_add,
+                            swap ? work.compare_add : 0};
+    return;
+  }
+  uint64_t wanted = uint64_t{chunk_packets(work, offset_)} * qp_.packet_bytes();
+  packet.header.reth = {work.remote_address + done, work.rkey,
+                        static_cast<uint32_t>(std::min<uint64_t>(work.length - done, wanted))};
+  packet.header.feth = {work.flush_placement, work.flush_selectivity};
+}
+
+// The payload as a scatter list over the work request's own memory, keys checked on the way.
+bool Requester::gather(const SendWork& work, uint64_t offset, uint32_t length, TxPacket& packet,
+                       std::string& why) {
+  segments_.clear();
+  if (length > 0 && work.is_inline) segments_.push_back({work.inline_bytes + offset, length});
+  uint64_t left = work.is_inline ? 0 : length;
+  for (uint32_t i = 0; i < work.sge_count && left > 0; ++i) {
+    const Sge& sge = work.sges[i];
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    uint64_t n = std::min<uint64_t>(left, sge.length - offset);
+    memory::Grant grant =
+        qp_.device_.keys().check_local(sge.lkey, qp_.init_.domain, sge.address + offset, n, false);
+    if (grant.error != memory::KeyError::kNone) {
+      if (qp_.explaining())
+        why = fmt::format("{}: SGE {} (addr {:#x}, length {}, lkey {:#x}): {}", name(work.opcode),
+                          i, sge.address, sge.length, sge.lkey, memory::describe(grant.error));
+      return false;
+    }
+    left -= n;
+    offset = 0;
+    if (grant.backing != memory::Backing::kNull) {
+      segments_.push_back({grant.address, n});
+      continue;
+    }
+    for (; n > 0; n -= std::min<uint64_t>(n, kZeroBytes))
+      segments_.push_back({const_cast<uint8_t*>(kZeros), std::min<uint64_t>(n, kZeroBytes)});
+  }
+  packet.payload = {segments_, length, nullptr};
+  return true;
+}
+
+// Book-keeping after a packet left.
+void Requester::sent(Instant now, SendWork& work, uint32_t packets) {
+  Counters& counters = qp_.device_.counters();
+  Psn psn = work.first_psn + offset_;
+  Psn end = psn + packets;
+  bool fresh = end.after(sent_limit_);
+  bool asks = needs_response(work.opcode);
+  if (fresh) {
+    if (offset_ == 0 || asks) ssn_ = (ssn_ + 1) & kPsnMask;
+    sent_limit_ = end;
+    if (offset_ == 0) {
+      counters.tx_write_requests += is_write(work.opcode);
+      counters.tx_atomic_requests += is_atomic(work.opcode);
+    }
+    counters.tx_read_requests += work.opcode == WrOpcode::kRdmaRead;
+  }
+  if (asks) reads_.push_back(end - 1);
+  ++since_ack_request_;
+  offset_ += packets;
+  if (asks || offset_ == work.packets || since_ack_request_ >= kAckRequestInterval)
+    since_ack_request_ = 0;
+  if (offset_ == work.packets) {
+    ++next_;
+    offset_ = 0;
+    if (!qp_.is_reliable()) {  // UC: done when it has left
+      una_ = sent_limit_;
+      complete_head_run(now);
+      return;
+    }
+  }
+  arm_timer(now);
+}
+
+// The next work request cannot be sent. It fails once everything before it has completed.
+Requester::Gate Requester::fail_next(Instant now, WcStatus status, const std::string& why) {
+  qp_.explain(fmt::format("wr_id {:#x} fails with {}: {}", qp_.send_queue_.at(next_).wr_id,
+                          name(status), why));
+  if (next_ == qp_.send_queue_.head()) {
+    fail_head(now, status);
+  } else {
+    failed_ahead_ = true;
+    failed_status_ = status;
+  }
+  return Gate::kFailed;
+}
+
+void Requester::arm_timer(Instant now) {
+  if (deadline_ != kNever || !qp_.is_reliable() || qp_.attributes_.timeout == 0) return;
+  deadline_ = now + ack_timeout(qp_.attributes_.timeout);
+}
+
+// Makes `psn` the next one to transmit.
+void Requester::seek(Psn psn) {
+  const SendQueue& queue = qp_.send_queue_;
+  offset_ = 0;
+  for (next_ = queue.head(); next_ != queue.tail(); ++next_) {
+    const SendWork& work = queue.at(next_);
+    if (!work.started) return;
+    int32_t distance = psn.distance(work.first_psn);
+    if (distance >= 0 && static_cast<uint32_t>(distance) < work.packets) {
+      offset_ = static_cast<uint32_t>(distance);
+      return;
+    }
+  }
+}
+
+void Requester::flush(Instant now) {
+  SendQueue& queue = qp_.send_queue_;
+  while (!queue.empty()) {
+    qp_.complete_send(now, queue.at(queue.head()), WcStatus::kWrFlushErr);
+    queue.pop();
+  }
+  una_ = sent_limit_;
+  next_ = queue.tail();
+  offset_ = 0;
+  reads_.clear();
+  waiting_rnr_ = failed_ahead_ = false;
+  deadline_ = kNever;
+}
+
+}  // namespace verbena::engine

@@ -1,0 +1,335 @@
+// The requester, listening: acknowledgements, NAKs, READ and atomic responses, timers, repair.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/device.h"
+#include "engine/queue_pair.h"
+#include "engine/requester.h"
+#include "engine/responder.h"
+
+namespace verbena::engine {
+
+void Requester::receive(Instant now, const RxPacket& packet) {
+  const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
+  if (info.has(wire::Header::kAeth)) update_credits(packet.header.aeth);
+  Psn psn = packet.header.psn;
+  if (psn.distance(una_) < 0 || psn.distance(sent_limit_) >= 0) {
+    // Behind the window: an answer to something already repaired. Ahead: never sent.
+    if (psn.distance(sent_limit_) >= 0) ++qp_.device_.counters().rx_bad_response;
+    return;
+  }
+  switch (info.operation) {
+    case wire::Operation::kReadResponse:
+      return on_read_response(now, packet);
+    case wire::Operation::kAtomicAcknowledge:
+      return on_atomic_response(now, packet);
+    case wire::Operation::kAcknowledge:
+      break;
+    default:
+      return;
+  }
+  uint8_t syndrome = packet.header.aeth.syndrome;
+  switch (syndrome & syndrome::kTypeMask) {
+    case syndrome::kAck:
+      return on_acknowledge(now, packet);
+    case syndrome::kRnrNak:
+      return on_rnr(now, packet);
+    case syndrome::kNakSequence& syndrome::kTypeMask:
+      return syndrome == syndrome::kNakSequence ? on_nak(now, packet) : on_fatal_nak(now, packet);
+    default:
+      ++qp_.device_.counters().rx_bad_response;
+  }
+}
+
+void Requester::update_credits(const wire::Aeth& aeth) {
+  if ((aeth.syndrome & syndrome::kTypeMask) != syndrome::kAck) return;
+  uint8_t code = aeth.syndrome & syndrome::kValueMask;
+  if (code == syndrome::kNoCredits) {
+    credits_known_ = false;
+    return;
+  }
+  uint32_t limit = (aeth.msn + credits_of_code(code)) & kPsnMask;
+  if (!credits_known_ || Psn(limit).after(Psn(credit_limit_))) credit_limit_ = limit;
+  credits_known_ = true;
+  qp_.wake();
+}
+
+// --- progress
+
+// Everything before `psn` is done, if no READ or atomic among it still waits for its own answer.
+bool Requester::acknowledge_before(Instant now, Psn psn) {
+  const SendQueue& queue = qp_.send_queue_;
+  Psn reached = psn;
+  bool unanswered = false;
+  for (uint32_t i = queue.head(); i != queue.tail() && queue.at(i).started; ++i) {
+    const SendWork& work = queue.at(i);
+    if (work.first_psn.distance(psn) >= 0) break;
+    if (!needs_response(work.opcode) || work.last_psn().before(una_)) continue;
+    reached = work.first_psn.before(una_) ? una_ : work.first_psn;
+    unanswered = true;
+    break;
+  }
+  if (reached.after(una_)) advance(now, reached);
+  if (!unanswered) return true;
+  if (!gap_reported_) {
+    ++qp_.device_.counters().implied_nak_seq_err;
+    if (go_back(now, una_, WcStatus::kRetryExcErr, "lost READ or atomic responses"))
+      gap_reported_ = true;
+  }
+  return false;
+}
+
+void Requester::advance(Instant now, Psn psn) {
+  una_ = psn;
+  while (!reads_.empty() && reads_.front().before(una_)) reads_.erase(reads_.begin());
+  reload_retries();
+  gap_reported_ = false;
+  if (!waiting_rnr_) {
+    deadline_ = kNever;
+    if (una_ != sent_limit_) arm_timer(now);
+  }
+  if (transmit_psn().before(una_)) seek(una_);
+  complete_head_run(now);
+  qp_.wake();
+}
+
+void Requester::complete_head_run(Instant now) {
+  SendQueue& queue = qp_.send_queue_;
+  while (!queue.empty()) {
+    const SendWork& work = queue.at(queue.head());
+    if (!work.started || !work.last_psn().before(una_)) break;
+    qp_.complete_send(now, work, WcStatus::kSuccess);
+    if (next_ == queue.head()) ++next_;
+    queue.pop();
+  }
+  if (failed_ahead_ && next_ == queue.head() && !queue.empty()) {
+    failed_ahead_ = false;
+    fail_head(now, failed_status_);
+    return;
+  }
+  if (qp_.state() == QpState::kSqd && qp_.attributes_.sqd_async_notify && drained()) {
+    qp_.attributes_.sqd_async_notify = false;
+    qp_.device_.report({Event::kQp, AsyncType::kSqDrained, nullptr, &qp_, nullptr});
+  }
+}
+
+// --- what arrives
+
+void Requester::on_acknowledge(Instant now, const RxPacket& packet) {
+  acknowledge_before(now, packet.header.psn + 1);
+}
+
+void Requester::on_read_response(Instant now, const RxPacket& packet) {
+  Psn psn = packet.header.psn;
+  if (!acknowledge_before(now, psn)) return;
+  if (qp_.send_queue_.empty()) return;
+  const SendWork& work = qp_.send_queue_.at(qp_.send_queue_.head());
+  bool is_read = work.opcode == WrOpcode::kRdmaRead;
+  bool zero_answer = work.opcode == WrOpcode::kFlush || work.opcode == WrOpcode::kAtomicWrite;
+  if (!work.started || psn.before(work.first_psn) || (!is_read && !zero_answer)) {
+    ++qp_.device_.counters().rx_bad_response;
+    return;
+  }
+  auto index = static_cast<uint32_t>(psn.distance(work.first_psn));
+  uint32_t bytes = qp_.packet_bytes();
+  uint32_t done = index * bytes;
+  uint32_t expected = is_read ? std::min(bytes, work.length - done) : 0;
+  if (packet.payload.length != expected) {
+    qp_.explain(
+        fmt::format("READ response PSN {:#x} carries {} bytes where {} belong; do both"
+                    " ends use the same path MTU?",
+                    psn.value(), packet.payload.length, expected));
+    fail_head(now, WcStatus::kBadRespErr);
+    return;
+  }
+  if (expected > 0 && !place(now, work, done, packet.payload)) return;
+  advance(now, psn + 1);
+}
+
+void Requester::on_atomic_response(Instant now, const RxPacket& packet) {
+  Psn psn = packet.header.psn;
+  if (!acknowledge_before(now, psn)) return;
+  if (qp_.send_queue_.empty()) return;
+  const SendWork& work = qp_.send_queue_.at(qp_.send_queue_.head());
+  if (!work.started || psn != work.first_psn || !is_atomic(work.opcode)) {
+    ++qp_.device_.counters().rx_bad_response;
+    return;
+  }
+  uint64_t original = packet.header.atomic_original;
+  memory::Segment segment{reinterpret_cast<uint8_t*>(&original), sizeof(original)};
+  if (!place(now, work, 0, {{&segment, 1}, sizeof(original), nullptr})) return;
+  advance(now, psn + 1);
+}
+
+// Writes response bytes into the work request's memory. False: not placed; the work request has
+// failed, or the packet counts as lost.
+bool Requester::place(Instant now, const SendWork& work, uint64_t offset,
+                      const memory::Payload& payload) {
+  size_t done = 0;
+  for (uint32_t i = 0; i < work.sge_count && done < payload.length; ++i) {
+    const Sge& sge = work.sges[i];
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    size_t n = std::min<size_t>(payload.length - done, sge.length - offset);
+    memory::Grant grant =
+        qp_.device_.keys().check_local(sge.lkey, qp_.init_.domain, sge.address + offset, n, true);
+    if (grant.error != memory::KeyError::kNone) {
+      if (qp_.explaining())
+        qp_.explain(fmt::format(
+            "wr_id {:#x}: response cannot be written to SGE {} (addr {:#x},"
+            " length {}, lkey {:#x}): {}",
+            work.wr_id, i, sge.address, sge.length, sge.lkey, memory::describe(grant.error)));
+      fail_head(now, WcStatus::kLocProtErr);
+      return false;
+    }
+    if (grant.backing != memory::Backing::kNull && !payload.copy_out(done, grant.address, n)) {
+      ++qp_.device_.counters().rx_payload_lost;
+      return false;
+    }
+    done += n;
+    offset = 0;
+  }
+  if (done == payload.length) return true;
+  qp_.explain(fmt::format("wr_id {:#x}: the SGEs hold {} bytes, the response has {}", work.wr_id,
+                          done, payload.length));
+  fail_head(now, WcStatus::kLocLenErr);
+  return false;
+}
+
+void Requester::on_nak(Instant now, const RxPacket& packet) {
+  Psn psn = packet.header.psn;
+  ++qp_.device_.counters().packet_seq_err;
+  ++qp_.counters_.naks_received;
+  if (!acknowledge_before(now, psn) || waiting_rnr_) return;
+  if (transmit_psn() == psn) return;  // went back already, nothing sent since
+  go_back(now, psn, WcStatus::kRetryExcErr, "PSN sequence NAK");
+}
+
+void Requester::on_rnr(Instant now, const RxPacket& packet) {
+  ++qp_.device_.counters().rcvd_rnr_err;
+  ++qp_.counters_.rnr_received;
+  if (!acknowledge_before(now, packet.header.psn) || waiting_rnr_) return;
+  if (qp_.send_queue_.empty()) return;
+  if (qp_.attributes_.rnr_retry != 7) {  // 7: for ever
+    if (rnr_left_ == 0) {
+      ++qp_.device_.counters().rnr_nak_retry_err;
+      qp_.explain(
+          fmt::format("wr_id {:#x}: the peer QP {:#08x} had no receive work request {} times"
+                      " in a row (rnr_retry {}); post receives earlier, raise rnr_retry (7 is"
+                      " for ever) or the peer's min_rnr_timer",
+                      qp_.send_queue_.at(qp_.send_queue_.head()).wr_id, qp_.attributes_.dest_qpn,
+                      qp_.attributes_.rnr_retry + 1, qp_.attributes_.rnr_retry));
+      fail_head(now, WcStatus::kRnrRetryExcErr);
+      return;
+    }
+    --rnr_left_;
+  }
+  waiting_rnr_ = true;
+  reads_.clear();
+  seek(packet.header.psn);
+  deadline_ = now + rnr_timeout(packet.header.aeth.syndrome & syndrome::kValueMask);
+}
+
+void Requester::on_fatal_nak(Instant now, const RxPacket& packet) {
+  Counters& counters = qp_.device_.counters();
+  ++qp_.counters_.naks_received;
+  if (!acknowledge_before(now, packet.header.psn) || qp_.send_queue_.empty()) return;
+  const SendWork& work = qp_.send_queue_.at(qp_.send_queue_.head());
+  if (!work.started) return;
+  WcStatus status;
+  const char* cause;
+  switch (packet.header.aeth.syndrome) {
+    case syndrome::kNakInvalidRequest:
+      ++counters.req_remote_invalid_request;
+      status = WcStatus::kRemInvReqErr;
+      cause =
+          "invalid request: the operation is not enabled in the peer's qp_access_flags, the"
+          " message is longer than its receive buffer, the atomic address is not 8-byte"
+          " aligned, or the path MTUs differ";
+      break;
+    case syndrome::kNakRemoteAccess:
+      ++counters.req_remote_access_errors;
+      status = WcStatus::kRemAccessErr;
+      cause =
+          "remote access: at the peer the rkey is unknown, of another protection domain,"
+          " without this permission, or the range is not inside the region";
+      break;
+    case syndrome::kNakRemoteOperation:
+      ++counters.req_remote_op_errors;
+      status = WcStatus::kRemOpErr;
+      cause = "remote operation: the peer's own receive work request was faulty";
+      break;
+    default:
+      ++counters.rx_bad_response;
+      return;
+  }
+  if (qp_.explaining())
+    qp_.explain(
+        fmt::format("wr_id {:#x} {} (remote address {:#x}, rkey {:#x}, {} bytes) refused by"
+                    " QP {:#08x} at PSN {:#x}: {}",
+                    work.wr_id, name(work.opcode), work.remote_address, work.rkey, work.length,
+                    qp_.attributes_.dest_qpn, packet.header.psn.value(), cause));
+  fail_head(now, status);
+}
+
+// --- repair and failure
+
+// Sends again from `psn`, if a retry is left; else the oldest work request fails.
+bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause) {
+  if (retries_left_ == 0) {
+    const SendQueue& queue = qp_.send_queue_;
+    if (queue.empty()) return false;
+    ++qp_.device_.counters().retry_exceeded_err;
+    if (qp_.explaining())
+      qp_.explain(fmt::format(
+          "wr_id {:#x} {}: no progress in {} tries, last cause: {}; peer QP"
+          " {:#08x}. Is the peer alive, in RTR/RTS, and reachable at this GID"
+          " (timeout code {} is {} us)?",
+          queue.at(queue.head()).wr_id, name(queue.at(queue.head()).opcode),
+          qp_.attributes_.retry_cnt + 1, cause, qp_.attributes_.dest_qpn, qp_.attributes_.timeout,
+          ack_timeout(qp_.attributes_.timeout).ps / 1'000'000));
+    fail_head(now, status);
+    return false;
+  }
+  --retries_left_;
+  ++qp_.counters_.retransmissions;
+  failed_ahead_ = false;
+  reads_.clear();
+  seek(psn);
+  deadline_ = kNever;
+  arm_timer(now);
+  qp_.wake();
+  return true;
+}
+
+void Requester::on_time(Instant now) {
+  if (now < deadline_) return;
+  deadline_ = kNever;
+  if (waiting_rnr_) {
+    waiting_rnr_ = false;
+    if (una_ != sent_limit_) arm_timer(now);
+    qp_.wake();
+    return;
+  }
+  ++qp_.device_.counters().local_ack_timeout_err;
+  ++qp_.counters_.timeouts;
+  gap_reported_ = false;
+  go_back(now, una_, WcStatus::kRetryExcErr, "no acknowledgement within the timeout");
+}
+
+void Requester::fail_head(Instant now, WcStatus status) {
+  SendQueue& queue = qp_.send_queue_;
+  if (queue.empty()) return;
+  SendWork work = queue.at(queue.head());
+  queue.pop();
+  qp_.complete_send(now, work, status);
+  if (qp_.is_reliable())
+    qp_.enter_error(now);
+  else
+    qp_.enter_send_error(now);
+}
+
+}  // namespace verbena::engine

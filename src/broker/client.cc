@@ -29,8 +29,12 @@ std::vector<Lease*>& living_leases() {
   return leases;
 }
 
-void before_fork() { g_leases_mutex.lock(); }
-void after_fork_in_parent() { g_leases_mutex.unlock(); }
+void before_fork() {
+  g_leases_mutex.lock();
+}
+void after_fork_in_parent() {
+  g_leases_mutex.unlock();
+}
 void after_fork_in_child() {
   for (Lease* lease : living_leases()) lease->close_in_child();
   living_leases().clear();
@@ -77,8 +81,8 @@ Result<Segment> Segment::map(int fd, bool check_header) {
       !(seals & F_SEAL_SHRINK)) {
     return fail(EPROTO, "slot segment of another build");
   }
-  void* memory = ::mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* memory =
+      ::mmap(nullptr, kSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED) {
     return fail(errno, std::string("cannot map a slot segment: ") + std::strerror(errno));
   }

@@ -19,11 +19,11 @@
 namespace verbena::broker {
 
 struct AttachOptions {
-  std::string broker_path;           // the verbena-broker binary, absolute
-  std::string name = kDefaultName;   // abstract socket name; others only in tests
+  std::string broker_path;          // the verbena-broker binary, absolute
+  std::string name = kDefaultName;  // abstract socket name; others only in tests
   uint16_t port = 4791;
-  bool local = true;                 // VERBENA_LOCAL != off
-  int timeout_ms = 2000;             // for start and answer together
+  bool local = true;      // VERBENA_LOCAL != off
+  int timeout_ms = 2000;  // for start and answer together
 };
 
 // A mapped segment of this or another process.

@@ -50,11 +50,13 @@ Result<void> check_broker(int connection) {
     return fail(errno, "cannot tell who the broker is");
   }
   if (peer.uid == ::geteuid()) return {};
-  return fail(EACCES, "UDP port 4791 of this host (network namespace) is shared out by a broker "
-                      "of uid " + std::to_string(peer.uid) + " (pid " + std::to_string(peer.pid) +
-                      "), and this process has uid " + std::to_string(::geteuid()) +
-                      "; run it as the same user, or in a network namespace of its own: "
-                      "unshare -rn");
+  return fail(EACCES,
+              "UDP port 4791 of this host (network namespace) is shared out by a broker "
+              "of uid " +
+                  std::to_string(peer.uid) + " (pid " + std::to_string(peer.pid) +
+                  "), and this process has uid " + std::to_string(::geteuid()) +
+                  "; run it as the same user, or in a network namespace of its own: "
+                  "unshare -rn");
 }
 
 }  // namespace
@@ -76,8 +78,8 @@ Result<Answer> ask(int connection, const Request& request, std::span<const int> 
     return fail(ETIMEDOUT, "the broker does not answer (is verbena-broker stopped?)");
   }
   if (answer.message.error != 0) {
-    return fail(answer.message.error, std::string("cannot hear the broker: ") +
-                                          std::strerror(answer.message.error));
+    return fail(answer.message.error,
+                std::string("cannot hear the broker: ") + std::strerror(answer.message.error));
   }
   if (answer.message.length == 0) return fail(ECONNRESET, "the broker ended");
   if (answer.message.length != sizeof(Reply) || answer.reply.magic != kProtocolMagic) {
@@ -101,8 +103,7 @@ Result<Answer> connect_and_ask(const AttachOptions& options, const Request& requ
     if (connection.valid()) {
       Result<void> trusted = check_broker(connection.get());
       if (!trusted) return tl::unexpected<Error>(trusted.error());
-      Result<Answer> answer =
-          ask(connection.get(), request, fds, static_cast<int>(deadline - now));
+      Result<Answer> answer = ask(connection.get(), request, fds, static_cast<int>(deadline - now));
       if (answer) {
         answer->connection = std::move(connection);
         return answer;
@@ -120,8 +121,8 @@ Result<Answer> connect_and_ask(const AttachOptions& options, const Request& requ
     ::nanosleep(&pause, nullptr);
     pause.tv_nsec = std::min(pause.tv_nsec * 2, 20'000'000L);
   }
-  return fail(ETIMEDOUT, "the broker did not answer within " +
-                             std::to_string(options.timeout_ms) + " ms (" + last.message + ")");
+  return fail(ETIMEDOUT, "the broker did not answer within " + std::to_string(options.timeout_ms) +
+                             " ms (" + last.message + ")");
 }
 
 }  // namespace verbena::broker

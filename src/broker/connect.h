@@ -12,8 +12,8 @@ namespace verbena::broker {
 
 struct Answer {
   Reply reply;
-  Received message;      // the descriptors that came with it
-  link::Fd connection;   // of connect_and_ask
+  Received message;     // the descriptors that came with it
+  link::Fd connection;  // of connect_and_ask
 };
 
 // One request and its reply on a connection. A refusal is the broker's own error and sentence.

@@ -42,7 +42,9 @@ inline void begin_row_change(QpRow& row) {
   row.sequence.fetch_add(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
 }
-inline void end_row_change(QpRow& row) { row.sequence.fetch_add(1, std::memory_order_release); }
+inline void end_row_change(QpRow& row) {
+  row.sequence.fetch_add(1, std::memory_order_release);
+}
 
 inline void name_counter(char (&to)[kCounterNameBytes], const char* name) {
   std::strncpy(to, name, kCounterNameBytes - 1);

@@ -66,8 +66,7 @@ void Custody::grant(uint32_t slot, const Request& request, uint32_t uid, LeaseRo
   shown.start_time.store(request.start_time, relaxed);
   shown.generation.store(row.generation, std::memory_order_release);
   uint32_t local = request.local_ok ? uint32_t{link::kSlotLocalOk} : 0;
-  shown.flags.store(link::kSlotAlive | local,
-                    std::memory_order_release);
+  shown.flags.store(link::kSlotAlive | local, std::memory_order_release);
   record(slot, std::move(row));
 }
 

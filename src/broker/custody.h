@@ -19,8 +19,8 @@ struct LeaseRow {
   uint64_t token = 0;
   uint32_t generation = 0;
   link::Fd segment;
-  link::Fd wakeup;   // eventfd
-  link::Fd process;  // pidfd; not valid where the kernel has none
+  link::Fd wakeup;      // eventfd
+  link::Fd process;     // pidfd; not valid where the kernel has none
   int connection = -1;  // the broker's; the standby has none
 };
 

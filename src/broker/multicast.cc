@@ -42,8 +42,8 @@ Result<void> Lease::join(const uint8_t (&group)[16], uint32_t interface_index) {
     }
   }
   if (!free_row) {
-    return fail(ENOSPC, "a process can join " + std::to_string(kMaxMemberships) +
-                            " multicast groups");
+    return fail(ENOSPC,
+                "a process can join " + std::to_string(kMaxMemberships) + " multicast groups");
   }
   std::memcpy(free_row->group, group, sizeof(free_row->group));
   free_row->interface_index = interface_index;
@@ -52,9 +52,8 @@ Result<void> Lease::join(const uint8_t (&group)[16], uint32_t interface_index) {
   if (error == 0) return {};
   free_row->used = 0;
   return fail(error, std::string("the kernel refused the multicast group: ") +
-                         std::strerror(error) + (error == ENOBUFS
-                             ? "; raise sysctl net.ipv4.igmp_max_memberships"
-                             : ""));
+                         std::strerror(error) +
+                         (error == ENOBUFS ? "; raise sysctl net.ipv4.igmp_max_memberships" : ""));
 }
 
 Result<void> Lease::leave(const uint8_t (&group)[16], uint32_t interface_index) {

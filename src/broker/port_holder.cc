@@ -93,8 +93,10 @@ std::string describe_port_holder(uint16_t port) {
     return what + " by a process of uid " + std::to_string(uid) +
            " (its name is not readable for this user); run as that user" + elsewhere;
   }
-  return what + " and no visible process holds it: most likely the kernel's rxe driver (see "
-                "`rdma link`, remove it with `rdma link delete NAME`)" + elsewhere;
+  return what +
+         " and no visible process holds it: most likely the kernel's rxe driver (see "
+         "`rdma link`, remove it with `rdma link delete NAME`)" +
+         elsewhere;
 }
 
 }  // namespace verbena::broker

@@ -17,19 +17,19 @@ enum class RequestType : uint16_t {
   kReclaim = 2,   // after the broker died: the same lease again, by token
   kOpenPeer = 3,  // slot -> fds: segment, eventfd
   kDetach = 4,
-  kObserve = 5,   // no lease; fds back: host page. kOpenPeer is then allowed (verbena stats)
+  kObserve = 5,  // no lease; fds back: host page. kOpenPeer is then allowed (verbena stats)
 };
 
 struct Request {
   uint32_t magic = kProtocolMagic;
   uint16_t version = kProtocolVersion;
   RequestType type{};
-  uint64_t token = 0;          // random, chosen by the client: names its lease
+  uint64_t token = 0;  // random, chosen by the client: names its lease
   uint64_t pid_namespace = 0;
   uint64_t access_class = 0;
   uint64_t start_time = 0;
-  int32_t pid = 0;             // in the client's PID namespace
-  uint32_t slot = 0;           // kReclaim, kOpenPeer
+  int32_t pid = 0;    // in the client's PID namespace
+  uint32_t slot = 0;  // kReclaim, kOpenPeer
   uint32_t local_ok = 0;
   uint32_t reserved = 0;
 };
@@ -38,11 +38,11 @@ struct Reply {
   uint32_t magic = kProtocolMagic;
   uint16_t version = kProtocolVersion;
   uint16_t reserved = 0;
-  int32_t error = 0;           // errno; 0 = done
+  int32_t error = 0;  // errno; 0 = done
   uint32_t slot = 0;
   uint32_t generation = 0;
   uint32_t reserved2 = 0;
-  char text[1000] = {};        // of an error, ends with 0
+  char text[1000] = {};  // of an error, ends with 0
 };
 
 }  // namespace verbena::broker

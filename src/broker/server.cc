@@ -24,10 +24,10 @@
 namespace verbena::broker {
 namespace {
 
-constexpr int kLingerMs = 300;         // after the last lease
-constexpr int kFirstClientMs = 3000;   // a broker nobody used
+constexpr int kLingerMs = 300;        // after the last lease
+constexpr int kFirstClientMs = 3000;  // a broker nobody used
 constexpr int kRefuseMs = 1000;
-constexpr int kNoStandbyMs = 20;       // between tries to start one
+constexpr int kNoStandbyMs = 20;  // between tries to start one
 constexpr size_t kMaxConnections = 1024;
 
 constexpr uint64_t tag(Tag kind, uint32_t value) {
@@ -118,11 +118,21 @@ void Server::serve_until_idle() {
     for (int i = 0; i < n; ++i) {
       uint32_t value = static_cast<uint32_t>(events[i].data.u64);
       switch (static_cast<Tag>(events[i].data.u64 >> 32)) {
-        case Tag::kListener: on_listener(); break;
-        case Tag::kConnection: on_connection(static_cast<int>(value)); break;
-        case Tag::kProcess: on_process_exit(value); break;
-        case Tag::kStandby: on_standby(); break;
-        case Tag::kSlotZero: on_slot_zero(); break;
+        case Tag::kListener:
+          on_listener();
+          break;
+        case Tag::kConnection:
+          on_connection(static_cast<int>(value));
+          break;
+        case Tag::kProcess:
+          on_process_exit(value);
+          break;
+        case Tag::kStandby:
+          on_standby();
+          break;
+        case Tag::kSlotZero:
+          on_slot_zero();
+          break;
       }
     }
     sweep_released();
@@ -164,8 +174,9 @@ void Server::on_connection(int fd) {
   Reply reply;
   if (message.length != sizeof(request) || request.magic != kProtocolMagic ||
       request.version != kProtocolVersion) {
-    reply = refuse(EPROTO, "the broker of this host belongs to another Verbena version; stop the "
-                           "programs that use it first");
+    reply = refuse(EPROTO,
+                   "the broker of this host belongs to another Verbena version; stop the "
+                   "programs that use it first");
   } else if (from.uid != ::geteuid()) {
     reply = refuse(EACCES, wrong_uid(from.uid));
   } else {
@@ -179,9 +190,12 @@ void Server::on_connection(int fd) {
 Reply Server::handle(Connection& from, const Request& request, Received& message, int* fds,
                      size_t* fd_count) {
   switch (request.type) {
-    case RequestType::kAttach: return attach(from, request, message, fds, fd_count);
-    case RequestType::kReclaim: return reclaim(from, request);
-    case RequestType::kOpenPeer: return open_peer(request, fds, fd_count);
+    case RequestType::kAttach:
+      return attach(from, request, message, fds, fd_count);
+    case RequestType::kReclaim:
+      return reclaim(from, request);
+    case RequestType::kOpenPeer:
+      return open_peer(request, fds, fd_count);
     case RequestType::kDetach:
       if (from.slot) release(from.slot);
       return {};
@@ -201,8 +215,9 @@ Reply Server::attach(Connection& from, const Request& request, Received& message
     }
     slot = custody_.lowest_free();
     if (!slot) {
-      return refuse(EAGAIN, "all 254 slots of UDP port 4791 are in use by running processes; wait "
-                            "for one to end or use another network namespace");
+      return refuse(EAGAIN,
+                    "all 254 slots of UDP port 4791 are in use by running processes; wait "
+                    "for one to end or use another network namespace");
     }
     while (custody_.sockets().size() <= *slot) {
       uint32_t next = static_cast<uint32_t>(custody_.sockets().size());
@@ -238,8 +253,9 @@ Reply Server::attach(Connection& from, const Request& request, Received& message
 Reply Server::reclaim(Connection& from, const Request& request) {
   std::optional<uint32_t> slot = custody_.find(request.token);
   if (!slot || *slot != request.slot) {
-    return refuse(ESTALE, "the broker and its standby died together and the new one does not know "
-                          "this process; restart the programs that use RDMA on this host");
+    return refuse(ESTALE,
+                  "the broker and its standby died together and the new one does not know "
+                  "this process; restart the programs that use RDMA on this host");
   }
   bind_connection(*slot, from);
   Reply reply;
@@ -304,7 +320,9 @@ void Server::sweep_released() {
 
 // Nothing owns queue pairs 0 and 1 of the shared address yet: what comes is read and dropped, so
 // that it does not sit in the socket buffer.
-void Server::on_slot_zero() { custody_.sockets().drain(0); }
+void Server::on_slot_zero() {
+  custody_.sockets().drain(0);
+}
 
 void refuse_clients(int listener, const Error& error) {
   int64_t end = now_ms() + kRefuseMs;

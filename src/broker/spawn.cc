@@ -33,7 +33,7 @@ struct Job {
 int exec_broker(void* argument) {
   Job* job = static_cast<Job*>(argument);
   for (int number = 1; number < NSIG; ++number) {
-    struct sigaction standard {};
+    struct sigaction standard{};
     standard.sa_handler = SIG_DFL;
     ::sigaction(number, &standard, nullptr);
   }
@@ -71,9 +71,9 @@ std::vector<char*> broker_environment() {
 
 Result<void> spawn_broker(const std::string& path, const std::string& name, uint16_t port) {
   std::string number = std::to_string(port);
-  char* argv[] = {const_cast<char*>("verbena-broker"),
-                  const_cast<char*>("--name"), const_cast<char*>(name.c_str()),
-                  const_cast<char*>("--port"), const_cast<char*>(number.c_str()), nullptr};
+  char* argv[] = {const_cast<char*>("verbena-broker"), const_cast<char*>("--name"),
+                  const_cast<char*>(name.c_str()),     const_cast<char*>("--port"),
+                  const_cast<char*>(number.c_str()),   nullptr};
   std::vector<char*> envp = broker_environment();
   void* stacks = ::mmap(nullptr, 2 * kStackBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);

@@ -88,7 +88,8 @@ void Server::live_as_standby(link::Fd updates) {
 
 void Server::apply(const Update& update, Received& message) {
   switch (update.type) {
-    case Update::Type::kQuit: ::_exit(0);
+    case Update::Type::kQuit:
+      ::_exit(0);
     case Update::Type::kSockets: {
       if (update.slot != custody_.sockets().size()) return;
       custody_.sockets().adopt({std::move(message.fds[0]), std::move(message.fds[1])});
@@ -104,7 +105,9 @@ void Server::apply(const Update& update, Received& message) {
       custody_.record(update.slot, std::move(row));
       return;
     }
-    case Update::Type::kFree: custody_.release(update.slot, false); return;
+    case Update::Type::kFree:
+      custody_.release(update.slot, false);
+      return;
   }
 }
 

@@ -15,13 +15,13 @@ enum SlotFlags : uint32_t {
 };
 
 struct SlotRow {
-  std::atomic<uint32_t> generation;      // counts the leases of this slot; 0 = never leased
-  std::atomic<uint32_t> flags;           // SlotFlags
-  std::atomic<int32_t> pid;              // in the process's own PID namespace
+  std::atomic<uint32_t> generation;  // counts the leases of this slot; 0 = never leased
+  std::atomic<uint32_t> flags;       // SlotFlags
+  std::atomic<int32_t> pid;          // in the process's own PID namespace
   std::atomic<uint32_t> uid;
-  std::atomic<uint64_t> pid_namespace;   // inode of /proc/self/ns/pid
-  std::atomic<uint64_t> access_class;    // equal in two processes that may read each other
-  std::atomic<uint64_t> start_time;      // of the process, clock ticks since boot (proc(5) stat)
+  std::atomic<uint64_t> pid_namespace;  // inode of /proc/self/ns/pid
+  std::atomic<uint64_t> access_class;   // equal in two processes that may read each other
+  std::atomic<uint64_t> start_time;     // of the process, clock ticks since boot (proc(5) stat)
   uint64_t reserved[3];
 };
 static_assert(sizeof(SlotRow) == 64);
@@ -31,9 +31,9 @@ inline constexpr uint64_t kHostPageMagic = 0x31656761506f7356;  // "VsoPage1"
 struct HostPage {
   uint64_t magic;
   uint64_t bytes;
-  std::atomic<int32_t> broker_pid;    // as the broker sees itself
-  std::atomic<int32_t> standby_pid;   // the process that takes over when the broker dies
-  std::atomic<uint64_t> takeovers;    // times a standby became the broker
+  std::atomic<int32_t> broker_pid;   // as the broker sees itself
+  std::atomic<int32_t> standby_pid;  // the process that takes over when the broker dies
+  std::atomic<uint64_t> takeovers;   // times a standby became the broker
   uint64_t reserved[4];
   SlotRow rows[kSlots];
 };

@@ -16,7 +16,7 @@ inline constexpr uint32_t kLocalAreaVersion = 1;
 
 inline constexpr uint32_t kRingBytes = 256 * 1024;  // power of two; pages exist once touched
 inline constexpr uint32_t kRegionSlots = 1u << 20;
-inline constexpr uint32_t kRegionKeyShift = 8;      // rkey = region index << 8 | random bits
+inline constexpr uint32_t kRegionKeyShift = 8;  // rkey = region index << 8 | random bits
 
 // One sender, one receiver. Positions count bytes for ever; offset = position % kRingBytes.
 struct Ring {
@@ -33,13 +33,15 @@ struct LocalArea {
   alignas(64) std::atomic<uint64_t> doorbell[kSlots / 64];  // bit = sender slot has published
   // Bumped when a queue pair stops being able to send, before its completions are delivered:
   // addresses sent under another epoch are refused by the receiver.
-  alignas(4096) std::atomic<uint32_t> qp_epoch[65536];      // by the low 16 bits of the QPN
+  alignas(4096) std::atomic<uint32_t> qp_epoch[65536];  // by the low 16 bits of the QPN
   // The living rkey of each region index, 0 when deregistered: READ responses by address.
   alignas(4096) std::atomic<uint32_t> region_key[kRegionSlots];
-  alignas(4096) Ring rings[kSlots];                         // by sender slot
+  alignas(4096) Ring rings[kSlots];  // by sender slot
 };
 static_assert(sizeof(LocalArea) % 4096 == 0);
 
-constexpr uint32_t region_index(uint32_t rkey) { return rkey >> kRegionKeyShift & (kRegionSlots - 1); }
+constexpr uint32_t region_index(uint32_t rkey) {
+  return rkey >> kRegionKeyShift & (kRegionSlots - 1);
+}
 
 }  // namespace verbena::link

@@ -12,7 +12,7 @@ namespace verbena::link {
 struct PeerArea {
   std::shared_ptr<void> keeper;  // keeps mapping and eventfd alive; control path only
   LocalArea* area = nullptr;
-  int wakeup = -1;               // eventfd of the peer
+  int wakeup = -1;  // eventfd of the peer
   uint32_t generation = 0;
 };
 

@@ -30,8 +30,8 @@ AttachOptions options() {
 
 // Twelve bytes of BTH, enough for the kernel's filter.
 int send_to_slot(int socket, uint32_t qpn, uint8_t mark) {
-  uint8_t bth[16] = {0x04, 0, 0xff, 0xff, 0, uint8_t(qpn >> 16), uint8_t(qpn >> 8), uint8_t(qpn),
-                     0, 0, 0, mark};
+  uint8_t bth[16] = {0x04,         0, 0xff, 0xff, 0,   uint8_t(qpn >> 16), uint8_t(qpn >> 8),
+                     uint8_t(qpn), 0, 0,    0,    mark};
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(4791);
@@ -128,7 +128,7 @@ TEST_F(BrokerTest, StartsWithoutAChildForTheProgramToReap) {
     auto lease = attach(options());
     int status;
     pid_t reaped = ::waitpid(-1, &status, WNOHANG);
-    lab::say(socket, !lease          ? lease.error().message
+    lab::say(socket, !lease         ? lease.error().message
                      : reaped != -1 ? "a child to reap"
                      : deaths != 0  ? "SIGCHLD"
                                     : "clean");

@@ -88,9 +88,15 @@ Child::~Child() {
   ::close(socket_);
 }
 
-void Child::send(const std::string& text) { say(socket_, text); }
-std::string Child::receive(int timeout_ms) { return hear(socket_, timeout_ms); }
-void Child::kill(int signal) { ::kill(pid_, signal); }
+void Child::send(const std::string& text) {
+  say(socket_, text);
+}
+std::string Child::receive(int timeout_ms) {
+  return hear(socket_, timeout_ms);
+}
+void Child::kill(int signal) {
+  ::kill(pid_, signal);
+}
 int Child::wait() {
   int status = 0;
   ::waitpid(pid_, &status, 0);

@@ -44,6 +44,6 @@ int count_processes(const std::string& name);
 }  // namespace verbena::lab
 
 // For tests that need the namespace.
-#define REQUIRE_PRIVATE_NETWORK()                                                       \
-  static const bool lab_ready = ::verbena::lab::enter_private_network();                \
+#define REQUIRE_PRIVATE_NETWORK()                                        \
+  static const bool lab_ready = ::verbena::lab::enter_private_network(); \
   if (!lab_ready) GTEST_SKIP() << "no private network namespace permitted on this host"

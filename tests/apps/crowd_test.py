@@ -1,0 +1,126 @@
+"""Many processes on one address and port: sixteen pairs at once, and what the sudden end of one
+process does to the others."""
+
+import glob
+import os
+import re
+import signal
+import time
+
+import harness
+from harness import NEAR, AppTest, environment, finish, free_port, listening, start
+
+
+def brokers():
+    """Pids of the broker processes of this network namespace."""
+    own = os.readlink("/proc/self/ns/net")
+    found = []
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        pid = int(path.split("/")[2])
+        try:
+            if open(path).read().startswith("verbena-broker"[:15]) and \
+                    os.readlink(f"/proc/{pid}/ns/net") == own:
+                found.append(pid)
+        except OSError:
+            pass
+    return sorted(found)
+
+
+class Pair:
+    def __init__(self, program, *options, env=None):
+        self.port = free_port()
+        command = [program, "-F", "-p", str(self.port), *options]
+        self.server = start(command, env or environment())
+        deadline = time.time() + 20
+        while not listening(self.port) and time.time() < deadline:
+            time.sleep(0.02)
+        self.client = start([*command, NEAR], env or environment())
+
+    def finish(self, seconds=60):
+        return finish(self.client, seconds), finish(self.server, 20)
+
+
+class Crowd(AppTest):
+    def test_sixteen_at_once(self):
+        ports, processes = [], []
+        for i in range(8):
+            port = free_port()
+            ports.append(port)
+            options = ["-p", str(port), "-g", "0", "-n", "500", "-c"]
+            if i % 2:
+                options.append("-e")
+            processes.append((start(["ibv_rc_pingpong", *options], environment()), options, port))
+        clients = []
+        for server, options, port in processes:
+            while not listening(port):
+                self.assertIsNone(server.poll())
+                time.sleep(0.02)
+            clients.append(start(["ibv_rc_pingpong", *options, NEAR], environment()))
+        outcomes = [finish(p, 100) for p in clients] + [finish(p[0], 20) for p in processes]
+        self.assert_ok(*outcomes)
+        for outcome in outcomes:
+            self.assertRegex(outcome.output, r"500 iters in [\d.]+ seconds")
+
+    def test_sixteen_at_once_over_the_wire(self):
+        env = environment(VERBENA_LOCAL="off")
+        pairs = [Pair("ib_write_bw", "-n", "100", "-s", "8192", env=env) for _ in range(8)]
+        for pair in pairs:
+            self.assert_ok(*pair.finish(100))
+
+    def test_broker_leaves_with_the_last_client(self):
+        self.assert_ok(*Pair("ib_send_lat", "-n", "100").finish())
+        deadline = time.time() + 10
+        while brokers() and time.time() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(brokers(), [])
+
+
+class SuddenEnd(AppTest):
+    def test_killed_broker_disturbs_nobody(self):
+        for local in ("on", "off"):
+            with self.subTest(local=local):
+                pair = Pair("ib_write_bw", "-D", "4", env=environment(VERBENA_LOCAL=local))
+                time.sleep(1.5)
+                for pid in brokers():
+                    os.kill(pid, signal.SIGKILL)
+                    time.sleep(0.3)
+                other = Pair("ib_send_lat", "-n", "1000", env=environment(VERBENA_LOCAL=local))
+                self.assert_ok(*other.finish())
+                self.assert_ok(*pair.finish())
+
+    def test_killed_peer_is_status_12(self):
+        for local in ("on", "off"):
+            with self.subTest(local=local):
+                pair = Pair("ib_write_bw", "-D", "20", "-u", "14",
+                            env=environment(VERBENA_LOCAL=local))
+                time.sleep(2)
+                os.kill(pair.server.pid, signal.SIGKILL)
+                killed = time.time()
+                client, _ = pair.finish(30)
+                self.assertNotEqual(client.code, 0)
+                self.assertRegex(client.output, r"(?i)status.*12|Failed status 12|syndrom 0x81")
+                # 8 tries of 67 ms; perftest itself adds its own second or two.
+                self.assertLess(time.time() - killed, 10)
+
+    def test_killed_stranger_disturbs_nobody(self):
+        steady = Pair("ib_send_bw", "-D", "6")
+        time.sleep(0.5)
+        for _ in range(4):
+            victim = Pair("ib_write_bw", "-D", "20")
+            time.sleep(0.7)
+            for process in (victim.server, victim.client):
+                os.kill(process.pid, signal.SIGKILL)
+                finish(process, 5)
+        self.assert_ok(*steady.finish())
+
+    def test_stopped_peer_resumes(self):
+        pair = Pair("ib_send_bw", "-D", "4", "-u", "18")
+        time.sleep(1)
+        os.kill(pair.server.pid, signal.SIGSTOP)
+        time.sleep(0.7)
+        os.kill(pair.server.pid, signal.SIGCONT)
+        self.assert_ok(*pair.finish())
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,174 @@
+"""Debian's perftest, unmodified: every verb over every transport with the options people use. The
+assertions are the exit codes of both ends and the figures of the result tables."""
+
+import re
+import unittest
+
+import harness
+from harness import FAR, FAR6, NEAR, NEAR6, AppTest, FarSide, environment, free_port
+
+TABLE_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)", re.M)
+
+
+def rows(output):
+    """The result rows: (bytes, iterations, third column, fourth column)."""
+    body = output.split("#bytes", 1)[-1]
+    return [(int(a), int(b), float(c), float(d)) for a, b, c, d in TABLE_ROW.findall(body)]
+
+
+class Perftest(AppTest):
+    def go(self, name, *options, address=NEAR, iterations="200", sizes=1, seconds=120, **more):
+        port = free_port()
+        command = [name, "-F", "-p", str(port), *options]
+        if "-a" not in options and "-D" not in options:
+            command += ["-n", iterations]
+        outcomes = self.pair(command, [*command, address], port, seconds=seconds, **more)
+        found = rows(outcomes[1].output)
+        self.assertEqual(len(found), sizes, outcomes[1].output)
+        for size, done, _, average in found:
+            self.assertGreaterEqual(done, 5)
+            if size > 0 and "-s" not in options:
+                self.assertGreater(average, 0, outcomes[1].output)
+        return found
+
+
+BANDWIDTH = ["ib_write_bw", "ib_read_bw", "ib_send_bw"]
+LATENCY = ["ib_write_lat", "ib_read_lat", "ib_send_lat"]
+
+
+class ReliableConnection(Perftest):
+    def test_every_program(self):
+        for name in BANDWIDTH + LATENCY + ["ib_atomic_bw", "ib_atomic_lat"]:
+            with self.subTest(program=name):
+                self.go(name)
+
+    def test_every_program_over_the_wire(self):
+        for name in BANDWIDTH + LATENCY + ["ib_atomic_bw", "ib_atomic_lat"]:
+            with self.subTest(program=name):
+                self.go(name, env=environment(VERBENA_LOCAL="off"))
+
+    def test_fetch_and_add(self):
+        self.go("ib_atomic_bw", "-A", "FETCH_AND_ADD")
+        self.go("ib_atomic_lat", "-A", "CMP_AND_SWAP")
+
+    def test_all_sizes(self):
+        for name in BANDWIDTH:
+            with self.subTest(program=name):
+                self.go(name, "-a", sizes=23)
+
+    def test_all_sizes_latency(self):
+        self.go("ib_send_lat", "-a", sizes=23)
+
+    def test_bidirectional(self):
+        for name in BANDWIDTH:
+            with self.subTest(program=name):
+                self.go(name, "-b")
+
+    def test_events(self):
+        for name in BANDWIDTH + ["ib_send_lat", "ib_read_lat", "ib_atomic_lat"]:
+            with self.subTest(program=name):
+                self.go(name, "-e")
+
+    def test_eight_queue_pairs(self):
+        for name in BANDWIDTH:
+            with self.subTest(program=name):
+                self.go(name, "-q", "8")
+
+    def test_shared_receive_queue(self):
+        self.go("ib_send_bw", "--use-srq")
+        self.go("ib_send_lat", "--use-srq")
+        self.go("ib_send_bw", "--use-srq", "-q", "4")
+
+    def test_inline(self):
+        self.go("ib_send_lat", "-s", "64", "-I", "64")
+        self.go("ib_write_lat", "-s", "128", "-I", "128")
+        self.go("ib_write_bw", "-s", "64", "-I", "64")
+
+    def test_empty_messages(self):
+        for name in ("ib_send_bw", "ib_write_bw", "ib_send_lat"):
+            with self.subTest(program=name):
+                self.go(name, "-s", "0")
+
+    def test_old_post_send(self):
+        self.go("ib_write_bw", "--use_old_post_send")
+        self.go("ib_send_lat", "--use_old_post_send")
+
+    def test_post_list_and_moderation(self):
+        self.go("ib_write_bw", "-l", "16", iterations="320")
+        self.go("ib_send_bw", "-Q", "16", iterations="320")
+
+    def test_on_demand_paging(self):
+        self.go("ib_write_bw", "--odp")
+        self.go("ib_send_bw", "--odp")
+
+    def test_duration(self):
+        self.go("ib_write_bw", "-D", "2")
+
+    def test_unprivileged_user(self):
+        self.go("ib_write_bw", user=65534)
+        self.go("ib_send_lat", user=65534)
+
+
+class OtherTransports(Perftest):
+    def test_unreliable_connection(self):
+        self.go("ib_send_bw", "-c", "UC")
+        self.go("ib_write_bw", "-c", "UC")
+        self.go("ib_send_lat", "-c", "UC")
+        self.go("ib_write_lat", "-c", "UC")
+
+    def test_datagrams(self):
+        self.go("ib_send_bw", "-c", "UD", "-s", "1024")
+        self.go("ib_send_lat", "-c", "UD", "-s", "1024")
+        self.go("ib_send_lat", "-c", "UD", "-s", "1024", env=environment(VERBENA_LOCAL="off"))
+
+    def test_extended_reliable_connection(self):
+        self.go("ib_send_bw", "-c", "XRC")
+        self.go("ib_write_bw", "-c", "XRC")
+        self.go("ib_read_bw", "-c", "XRC")
+        self.go("ib_send_lat", "-c", "XRC")
+
+
+class TwoHosts(Perftest):
+    @classmethod
+    def setUpClass(cls):
+        cls.far = FarSide()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.far.close()
+
+    def across(self, *args, **kwargs):
+        return self.go(*args, address=FAR, server_prefix=self.far.prefix(), **kwargs)
+
+    def test_every_program(self):
+        for name in BANDWIDTH + LATENCY + ["ib_atomic_bw", "ib_atomic_lat"]:
+            with self.subTest(program=name):
+                self.across(name)
+
+    def test_every_mtu(self):
+        for mtu in ("256", "512", "1024", "2048", "4096"):
+            for name in BANDWIDTH:
+                with self.subTest(program=name, mtu=mtu):
+                    self.across(name, "-m", mtu)
+
+    def test_all_sizes(self):
+        self.across("ib_write_bw", "-a", sizes=23)
+        self.across("ib_read_bw", "-a", sizes=23)
+
+    def test_ipv6(self):
+        port = free_port()
+        for name in ("ib_write_bw", "ib_send_lat"):
+            command = [name, "-F", "-p", str(port), "-n", "100", "-x", "1"]
+            self.pair(command, [*command, FAR], port, server_prefix=self.far.prefix())
+
+    def test_other_transports(self):
+        self.across("ib_send_bw", "-c", "UC")
+        self.across("ib_send_bw", "-c", "UD", "-s", "1024")
+        self.across("ib_send_bw", "-c", "XRC")
+
+    def test_eight_queue_pairs_both_ways(self):
+        self.across("ib_write_bw", "-q", "8", "-b")
+
+
+if __name__ == "__main__":
+    harness.main(mtu=9000)

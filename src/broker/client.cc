@@ -165,7 +165,6 @@ Result<void> Lease::accept_lease(Answer& answer) {
   generation_ = answer.reply.generation;
   segment_->header.slot = slot_;
   segment_->header.generation.store(generation_, std::memory_order_release);
-  segment_->local.generation.store(generation_, std::memory_order_release);
   attached_ = true;
   return {};
 }

@@ -27,7 +27,6 @@ struct Ring {
 
 struct LocalArea {
   uint32_t version;
-  std::atomic<uint32_t> generation;  // lease generation of the slot this area serves
   // Set by the receiver before it sleeps; a sender that clears it writes the eventfd.
   alignas(64) std::atomic<uint32_t> sleeping;
   alignas(64) std::atomic<uint64_t> doorbell[kSlots / 64];  // bit = sender slot has published

@@ -67,7 +67,7 @@ bool Requester::acknowledge_before(Instant now, Psn psn) {
     if (work.first_psn.distance(psn) >= 0) break;
     if (!needs_response(work.opcode) || work.last_psn().before(una_)) continue;
     reached = work.first_psn.before(una_) ? una_ : work.first_psn;
-    unanswered = true;
+    unanswered = reached.before(psn);  // not the next packet of a READ in progress
     break;
   }
   if (reached.after(una_)) advance(now, reached);

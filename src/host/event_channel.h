@@ -35,6 +35,8 @@ class EventChannel {
   uint32_t forget(const void* object);
 
  private:
+  bool take(Delivery& to);
+
   int fd_ = -1;
   std::mutex mutex_;
   std::deque<Delivery> queue_;

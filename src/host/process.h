@@ -75,8 +75,12 @@ class Process {
   void transmit();
   // ibv_req_notify_cq: arms, and makes sure somebody drives the engine while the caller sleeps.
   void arm(engine::CompletionQueue& cq, bool solicited_only);
-  // Waits until `fd` is readable, driving the engine meanwhile. 0 or errno (EINTR).
+  // Waits until `fd` is readable, driving the engine meanwhile. 0 or errno: EINTR when a signal
+  // handler ran that does not ask for restarts (SA_RESTART), as read(2) would. A cancellation
+  // point; no other call here is one.
   int wait_readable(int fd);
+  // For a non-blocking look at an event channel: drives the engine once, if there is one to drive.
+  void step_if_attached();
 
   // --- events
   // Where async events of all objects go: the channel of the context that owns the object. The
@@ -90,13 +94,28 @@ class Process {
 
  private:
   friend class Guard;
+  struct State;
+  struct Progress;  // what one step did
+  struct Driver;    // a thread of the application blocked in wait_readable, driving
+  struct Queued;    // one that waits for such a thread to leave
+
   Process();
   void lock();
   void unlock();
-  void start_thread();
-  void background();
+  void finish();  // what every caller owes before it unlocks: events out, sleepers told
+  Progress drive(bool look_at_wire, bool thorough);
+  engine::TransmitResult push_out(Instant now);
+  void poll_step();
   void deliver();
-  void publish_counters();
+  void wake_late_sleeper();
+  void wake_sleeper();
+  void wake_thread();
+
+  Result<void> start_thread();
+  void background();
+  bool prepare_sleep(const Progress& last, Instant& until);
+  int drive_until_readable(int fd, bool& step_back);
+
   static void before_fork();
   static void after_fork_parent();
   static void after_fork_child();
@@ -105,7 +124,6 @@ class Process {
   std::unique_ptr<Links> links_;
   Router router_ = nullptr;
   bool explaining_ = false;
-  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,76 @@
+// The semaphore of the eventfd always equals the length of the queue, so a program that polls the
+// descriptor sees exactly whether pop() would find something.
+#include "host/event_channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "host/process.h"
+
+namespace verbena::host {
+namespace {
+
+// Takes one count off the semaphore and never blocks, whatever the descriptor's flags: the
+// program may have read it behind our back.
+void take_count(int fd) {
+  uint64_t one = 0;
+  iovec to{&one, sizeof one};
+  while (::preadv2(fd, &to, 1, -1, RWF_NOWAIT) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+EventChannel::EventChannel() : fd_(::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
+
+EventChannel::~EventChannel() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void EventChannel::push(const Delivery& delivery) {
+  std::lock_guard guard(mutex_);
+  queue_.push_back(delivery);
+  uint64_t one = 1;
+  while (::write(fd_, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+}
+
+bool EventChannel::take(Delivery& to) {
+  std::lock_guard guard(mutex_);
+  // An empty queue with a count (a forked child used the descriptor too) must not look readable.
+  take_count(fd_);
+  if (queue_.empty()) return false;
+  to = queue_.front();
+  queue_.pop_front();
+  return true;
+}
+
+int EventChannel::pop(Delivery& to) {
+  for (;;) {
+    if (take(to)) return 0;
+    int flags = ::fcntl(fd_, F_GETFL);
+    if (flags < 0) return errno;
+    if (flags & O_NONBLOCK) {
+      Process::get().step_if_attached();
+      return take(to) ? 0 : EAGAIN;
+    }
+    int error = Process::get().wait_readable(fd_);
+    if (error != 0) return error;
+  }
+}
+
+uint32_t EventChannel::forget(const void* object) {
+  std::lock_guard guard(mutex_);
+  size_t before = queue_.size();
+  std::erase_if(queue_, [object](const Delivery& delivery) { return delivery.object == object; });
+  uint32_t removed = static_cast<uint32_t>(before - queue_.size());
+  for (uint32_t i = 0; i < removed; ++i) take_count(fd_);
+  return removed;
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,129 @@
+// The address cache and the route probe: a UDP socket that is connected and never written.
+#include "host/host_addresses.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "host/config.h"
+#include "host/interfaces.h"
+#include "link/fd.h"
+
+namespace verbena::host {
+namespace {
+
+constexpr Duration kRefreshInterval = seconds(1);
+constexpr uint16_t kRocePort = 4791;
+
+bool is_loopback_ipv4(const engine::Gid& gid) {
+  return gid.is_ipv4() && gid.bytes[12] == 127;
+}
+bool is_link_local(const engine::Gid& gid) {
+  return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80;
+}
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+SocketAddress socket_address(const engine::Gid& gid, uint16_t port, uint32_t interface_index) {
+  SocketAddress out;
+  if (gid.is_ipv4()) {
+    auto* address = reinterpret_cast<sockaddr_in*>(&out.storage);
+    address->sin_family = AF_INET;
+    address->sin_port = htons(port);
+    memcpy(&address->sin_addr, gid.bytes.data() + 12, 4);
+    out.length = sizeof(sockaddr_in);
+  } else {
+    auto* address = reinterpret_cast<sockaddr_in6*>(&out.storage);
+    address->sin6_family = AF_INET6;
+    address->sin6_port = htons(port);
+    memcpy(&address->sin6_addr, gid.bytes.data(), 16);
+    if (is_link_local(gid)) address->sin6_scope_id = interface_index;
+    out.length = sizeof(sockaddr_in6);
+  }
+  return out;
+}
+
+}  // namespace
+
+const HostAddresses::Entry* HostAddresses::find(const engine::Gid& gid) const {
+  auto it =
+      std::lower_bound(entries_.begin(), entries_.end(), gid,
+                       [](const Entry& entry, const engine::Gid& g) { return entry.gid < g; });
+  return it != entries_.end() && it->gid == gid ? &*it : nullptr;
+}
+
+void HostAddresses::refresh() {
+  Result<std::vector<Interface>> interfaces = read_interfaces();
+  if (!interfaces) return;  // the old list is the better guess
+  entries_.clear();
+  for (const Interface& interface : *interfaces)
+    for (const InterfaceAddress& address : interface.addresses)
+      entries_.push_back({address.gid, interface.ifindex});
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& a, const Entry& b) { return a.gid < b.gid; });
+  last_miss_ = {};
+}
+
+bool HostAddresses::contains_now(const engine::Gid& gid) {
+  if (is_loopback_ipv4(gid) || find(gid)) return true;
+  refresh();
+  return find(gid) != nullptr;
+}
+
+bool HostAddresses::contains(Instant now, const engine::Gid& gid) {
+  bool stale = now - refreshed_ > kRefreshInterval;
+  if (!stale && gid == last_miss_) return false;
+  if (is_loopback_ipv4(gid) || find(gid)) return true;
+  if (stale) {
+    refreshed_ = now;
+    refresh();
+    if (find(gid)) return true;
+  }
+  last_miss_ = gid;
+  return false;
+}
+
+uint32_t HostAddresses::interface_of(const engine::Gid& gid) {
+  if (!contains_now(gid)) return 0;
+  const Entry* entry = find(gid);
+  return entry ? entry->interface_index : 0;
+}
+
+Result<void> check_route(const engine::AddressVector& route, uint32_t interface_index) {
+  const engine::Gid& from = route.source;
+  const engine::Gid& to = route.destination;
+  std::string path = fmt::format("{} to {}", gid_address(from), gid_address(to));
+  bool bound = from != engine::Gid{};
+  if (bound && from.is_ipv4() != to.is_ipv4())
+    return fail(EINVAL,
+                fmt::format("no way from {}: one is IPv4, the other IPv6; choose a GID index "
+                            "(sgid_index {} now) of the destination's family",
+                            path, route.source_gid_index));
+  link::Fd probe(::socket(to.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!probe.valid())
+    return fail(errno,
+                fmt::format("no socket to look up the route from {}: {}", path, strerror(errno)));
+  SocketAddress source = socket_address(from, 0, interface_index);
+  if (bound && ::bind(probe.get(), source.get(), source.length) != 0)
+    return fail(
+        errno,
+        fmt::format("{} (sgid_index {}) cannot be a source address: {}; see `verbena devices`",
+                    gid_address(from), route.source_gid_index, strerror(errno)));
+  SocketAddress target = socket_address(to, kRocePort, interface_index);
+  if (::connect(probe.get(), target.get(), target.length) != 0)
+    return fail(errno,
+                fmt::format("no route from {}: {}; check `ip route get {}` and the GID index", path,
+                            strerror(errno), gid_address(to)));
+  return {};
+}
+
+}  // namespace verbena::host

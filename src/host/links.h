@@ -1,0 +1,87 @@
+// The roads out of this process: the slot it holds, the UDP link on the slot's sockets, and the
+// local link through shared memory. Chooses the road of each packet and takes packets from both.
+#pragma once
+
+#include <poll.h>
+
+#include <memory>
+
+#include "base/result.h"
+#include "broker/client.h"
+#include "engine/device.h"
+#include "engine/transfer.h"
+#include "host/host_addresses.h"
+#include "link/local_link.h"
+#include "link/udp_link.h"
+
+namespace verbena::host {
+
+class Links : private engine::PacketSink {
+ public:
+  static constexpr size_t kMaxFds = 3;
+
+  // Takes a slot and opens both links on it. Blocks while a broker starts. `addresses` outlives
+  // the links. Errors: broker::attach()'s.
+  static Result<std::unique_ptr<Links>> open(const broker::AttachOptions& options,
+                                             HostAddresses& addresses);
+  ~Links() override;
+
+  uint8_t slot() const { return lease_->slot(); }
+  broker::CountersPage* counters_page() { return &lease_->segment().counters; }
+  // Whether packets to this queue pair may go through shared memory.
+  bool eligible(uint32_t qpn) const;
+
+  // Where the engine sends; valid until the next call.
+  engine::PacketSink& sink(Instant now);
+  // Rings the neighbours' bells and gives the kernel what was staged for the wire. False: its
+  // queue is full, try again soon.
+  bool flush();
+  size_t pending() const { return staged_; }  // packets staged
+
+  struct Taken {
+    uint32_t local = 0;
+    uint32_t wire = 0;
+    bool drained = true;  // no more wait on the links that were looked at
+  };
+  // Hands what has arrived to the engine, at most one burst of each link. `thorough`: the caller
+  // sleeps next; a polling one lets the UDP link look less often at a socket long idle.
+  Taken receive(engine::Device& engine, Instant now, bool look_at_wire, bool thorough);
+
+  // Sleeping: after prepare_to_sleep() returned true, a peer that sends rings the local bell.
+  // False: something has arrived already. awake(): no bells, somebody looks often.
+  bool prepare_to_sleep();
+  void awake();
+  // Writes the descriptors to sleep on, the local bell first; returns how many (at most kMaxFds).
+  size_t fill(pollfd* fds) const;
+
+  // Same-host peers' view of what they may read (see Process).
+  void revoke(uint32_t qpn);
+  void publish_key(uint32_t key);
+  void withdraw_key(uint32_t key);
+
+  int join(const engine::Gid& group, uint32_t interface_index);  // 0 or errno
+  int leave(const engine::Gid& group, uint32_t interface_index);
+
+  // In a forked child: forgets everything without telling anyone in the parent's name.
+  void close_in_child();
+
+ private:
+  explicit Links(HostAddresses& addresses) : addresses_(addresses) {}
+
+  bool send(const engine::TxPacket& packet) override;
+  bool goes_local(const engine::TxPacket& packet);
+  void count_drops(engine::Device& engine);
+  void explain_losses(engine::Device& engine, Instant now);
+
+  HostAddresses& addresses_;
+  std::unique_ptr<broker::Lease> lease_;
+  std::unique_ptr<link::UdpLink> udp_;
+  std::unique_ptr<link::LocalLink> local_;
+  Instant now_;  // of the transmit() in progress
+  size_t staged_ = 0;
+  bool bell_on_ = false;  // peers ring when they send
+  uint64_t reported_losses_ = 0;
+  Instant reported_{INT64_MIN / 2};
+};
+
+}  // namespace verbena::host

@@ -1,0 +1,189 @@
+// Birth, lock, attach and fork of the process's one engine.
+#include "host/process.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fmt/format.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "broker/client.h"
+#include "host/links.h"
+#include "host/populate.h"
+#include "host/process_state.h"
+
+namespace verbena::host {
+namespace {
+
+Process* g_process = nullptr;  // for the fork handlers; set once, never freed
+
+// Serialises attach(), which waits for the broker and must not hold the process lock meanwhile:
+// the broker client has fork handlers of its own. Not taken by ours; a child makes it anew.
+std::mutex g_attach_mutex;
+
+int64_t monotonic_ns() {
+  timespec time;
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+// Picoseconds in 64 bits last 106 days and machines run longer: time counts from the first call.
+// One second is added so that no instant of this world is 0 or before.
+int64_t clock_base_ns() {
+  static const int64_t base = monotonic_ns() - 1'000'000'000;
+  return base;
+}
+
+uint64_t random_seed() {
+  uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    seed = static_cast<uint64_t>(monotonic_ns()) ^ static_cast<uint64_t>(::getpid()) << 32;
+  return seed;
+}
+
+// The folder of the file that holds this code: the library, or a program linked with it.
+std::string own_folder() {
+  Dl_info info{};
+  char path[PATH_MAX];
+  bool found = ::dladdr(reinterpret_cast<const void*>(&own_folder), &info) != 0 && info.dli_fname &&
+               strchr(info.dli_fname, '/') && ::realpath(info.dli_fname, path);
+  if (!found && !::realpath("/proc/self/exe", path)) return ".";
+  std::string file(path);
+  return file.substr(0, file.rfind('/'));
+}
+
+std::string broker_path() {
+  if (const char* path = ::getenv("VERBENA_BROKER"); path && *path) return path;
+  std::string folder = own_folder();
+  std::string beside = folder + "/verbena-broker";
+  for (const std::string& path :
+       {beside, folder + "/../bin/verbena-broker", folder + "/../libexec/verbena/verbena-broker",
+        folder + "/../../bin/verbena-broker"})
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  return beside;
+}
+
+}  // namespace
+
+Process& Process::get() {
+  static Process* process = new Process;
+  return *process;
+}
+
+Process::Process() : state_(std::make_unique<State>(::getenv("VERBENA_LOG"))) {
+  explaining_ = state_->log.enabled();
+  engine::DeviceOptions options;
+  options.seed = random_seed();
+  options.populate = populate;
+  options.explain = explaining_;
+  engine_ = std::make_unique<engine::Device>(options);
+  g_process = this;
+  ::pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+Result<std::vector<DeviceModel>> Process::devices() {
+  return load_devices();
+}
+
+Instant Process::now() const {
+  return Instant{(monotonic_ns() - clock_base_ns()) * 1000};
+}
+
+void Process::explain(const std::string& text) {
+  state_->log.write(text);
+}
+
+// --- lock. Cancellation is off while it is held: links use system calls that are cancellation
+// points, and a thread must not vanish in the middle of a packet.
+
+void Process::lock() {
+  int before = PTHREAD_CANCEL_ENABLE;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  state_->mutex.lock();
+  state_->cancel_state = before;
+}
+
+void Process::unlock() {
+  int before = state_->cancel_state;
+  state_->mutex.unlock();
+  ::pthread_setcancelstate(before, nullptr);
+}
+
+Process::Guard::Guard(Process& process) : process_(process) {
+  process_.lock();
+}
+
+Process::Guard::~Guard() {
+  process_.finish();
+  process_.unlock();
+}
+
+// --- life
+
+Result<void> Process::attach() {
+  {
+    Guard guard(*this);
+    if (links_) return {};
+  }
+  std::lock_guard attaching(g_attach_mutex);
+  {
+    Guard guard(*this);
+    if (links_) return {};
+    state_->abandoned.reset();
+  }
+  broker::AttachOptions options;
+  options.broker_path = broker_path();
+  const char* local = ::getenv("VERBENA_LOCAL");
+  options.local = !(local && (strcmp(local, "off") == 0 || strcmp(local, "0") == 0));
+  Result<std::unique_ptr<Links>> links = Links::open(options, state_->addresses);
+  if (!links) {
+    explain("cannot attach: " + links.error().message);
+    return tl::unexpected<Error>(links.error());
+  }
+  Guard guard(*this);
+  links_ = std::move(*links);
+  engine_->qpn_base(uint32_t{links_->slot()} << 16);
+  for (uint32_t key : state_->keys)
+    if (key != 0) links_->publish_key(key);
+  state_->publisher.open(links_->counters_page());
+  Result<void> started = start_thread();
+  if (!started) links_.reset();
+  return started;
+}
+
+// --- fork. The child has a copy of the memory and nothing else: its links and thread are gone,
+// the queue pairs go on in the parent. Its next attach() takes a slot of its own.
+
+void Process::before_fork() {
+  g_process->state_->mutex.lock();
+}
+
+void Process::after_fork_parent() {
+  g_process->state_->mutex.unlock();
+}
+
+void Process::after_fork_child() {
+  Process& process = *g_process;
+  State& state = *process.state_;
+  new (&g_attach_mutex) std::mutex;
+  state.mutex.reset();
+  state.watch.reset();
+  state.wake_thread.reset();
+  state.wake_drivers.reset();
+  state.publisher.close();
+  if (process.links_) {
+    process.links_->close_in_child();
+    state.abandoned = std::move(process.links_);
+  }
+  process.engine_->abandon_queue_pairs();
+  process.engine_->explanations().clear();
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,61 @@
+// The private half of Process: everything its source files share and its callers need not see.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "host/counters_publisher.h"
+#include "host/explain_log.h"
+#include "host/host_addresses.h"
+#include "host/links.h"
+#include "host/mutex.h"
+#include "host/process.h"
+#include "host/watch.h"
+#include "host/yield.h"
+#include "link/fd.h"
+
+namespace verbena::host {
+
+struct Process::Progress {
+  Instant now;           // when the step began
+  uint32_t packets = 0;  // received
+  bool drained = true;   // nothing was left waiting on a link that was looked at
+  bool blocked = false;  // a link refused a packet
+  bool more = false;     // the transmit budget ran out
+};
+
+struct Process::State {
+  explicit State(const char* log_setting) : log(log_setting) {}
+
+  Mutex mutex;
+  int cancel_state = PTHREAD_CANCEL_ENABLE;  // of the thread that holds the lock
+  ExplainLog log;
+  Watch watch;
+  YieldPolicy yield;
+  CountersPublisher publisher;
+  HostAddresses addresses;
+
+  // Eventfds: the background thread's, and that of all blocked drivers together.
+  link::Fd wake_thread;
+  link::Fd wake_drivers;
+  std::unique_ptr<Links> abandoned;  // the parent's, in a child; freed at its attach()
+
+  // Living keys by key_index(), 0 where none: published to every segment this process opens.
+  std::vector<uint32_t> keys;
+
+  // Pacing of a step.
+  Instant wire_seen{INT64_MIN / 2};  // a packet came over UDP
+  Instant local_seen{INT64_MIN / 2};
+  Instant last_poll{INT64_MIN / 2};
+  uint32_t polls_since_wire = 0;      // empty polls that did not look at the sockets
+  uint32_t undrained = 0;             // steps in a row that left packets waiting
+  uint32_t posts = 0;                 // transmits since the last step
+  Duration retry_after{};             // back-off while a link is full
+  std::vector<engine::Event> events;  // swapped with the engine's
+  std::vector<std::string> explanations;
+};
+
+}  // namespace verbena::host

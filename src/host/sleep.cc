@@ -1,0 +1,235 @@
+// Whoever waits without polling: the background thread, and threads of the application blocked in
+// an event channel. Both sleep on the links' descriptors until the engine's next deadline, and do
+// not wake at all while there is nothing to do.
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "host/process.h"
+#include "host/process_state.h"
+
+namespace verbena::host {
+namespace {
+
+constexpr size_t kThreadStack = 256 * 1024;  // address space; a step touches under 32 KiB
+constexpr Duration kMinRetry = microseconds(20);
+constexpr Duration kMaxRetry = microseconds(200);
+constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us blurs retransmission timers
+
+// Sleeps until a descriptor is ready or `until` has come (kNever: no limit).
+int sleep_on(pollfd* fds, size_t count, Instant now, Instant until) {
+  timespec timeout{};
+  if (until > now) {
+    int64_t ns = ((until - now).ps + 999) / 1000;
+    timeout.tv_sec = ns / 1'000'000'000;
+    timeout.tv_nsec = ns % 1'000'000'000;
+  }
+  return ::ppoll(fds, count, until == kNever ? nullptr : &timeout, nullptr);
+}
+
+void clear(const pollfd& fd) {
+  uint64_t count;
+  if (fd.revents & POLLIN)
+    while (::read(fd.fd, &count, sizeof count) < 0 && errno == EINTR) {
+    }
+}
+
+// ppoll returns EINTR after every handler, read(2) only after those without SA_RESTART. Which one
+// ran cannot be asked; whether any handler wants interruption can.
+bool handlers_want_interruption() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action;
+    if (::sigaction(number, nullptr, &action) != 0) continue;
+    bool has_handler = (action.sa_flags & SA_SIGINFO) ||
+                       (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+    if (has_handler && !(action.sa_flags & SA_RESTART)) return true;
+  }
+  return false;
+}
+
+int wait_alone(int fd) {
+  pollfd one{fd, POLLIN, 0};
+  for (;;) {
+    if (::ppoll(&one, 1, nullptr, nullptr) > 0) return 0;
+    if (errno != EINTR) return errno;
+    if (handlers_want_interruption()) return EINTR;
+  }
+}
+
+}  // namespace
+
+// --- going to sleep
+
+// Decides whether the caller may sleep and until when; with it the links are told to ring. False:
+// there is work now.
+bool Process::prepare_sleep(const Progress& last, Instant& until) {
+  State& state = *state_;
+  if (!last.drained || last.more) return false;
+  until = std::min(engine_->next_deadline(), state.publisher.deadline());
+  if (last.blocked) {
+    state.retry_after = std::clamp(state.retry_after * 2, kMinRetry, kMaxRetry);
+    until = std::min(until, last.now + state.retry_after);
+  } else {
+    state.retry_after = {};
+  }
+  if (!links_->prepare_to_sleep()) return false;
+  state.watch.sleeping_until(until);
+  return true;
+}
+
+// --- the background thread
+
+Result<void> Process::start_thread() {
+  State& state = *state_;
+  state.wake_thread.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  state.wake_drivers.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!state.wake_thread.valid() || !state.wake_drivers.valid())
+    return fail(errno, std::string("no descriptor for the background thread: ") + strerror(errno));
+  sigset_t all, before;
+  ::sigfillset(&all);
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  ::pthread_attr_setstacksize(&attributes, kThreadStack);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  auto body = [](void* process) -> void* {
+    static_cast<Process*>(process)->background();
+    return nullptr;
+  };
+  int error = ::pthread_create(&thread, &attributes, body, this);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_attr_destroy(&attributes);
+  if (error != 0)
+    return fail(error, std::string("cannot start the background thread: ") + strerror(error));
+  return {};
+}
+
+void Process::background() {
+  State& state = *state_;
+  ::pthread_setname_np(::pthread_self(), "verbena");
+  ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0, 0, 0);
+  pollfd fds[1 + Links::kMaxFds];
+  for (;;) {
+    lock();
+    size_t count = 1;
+    Instant until = kNever;
+    fds[0] = {state.wake_thread.get(), POLLIN, 0};
+    switch (state.watch.plan()) {
+      case Watch::Mode::kParked:
+        break;
+      case Watch::Mode::kAside:
+        if (state.watch.drivers() == 0) links_->awake();
+        links_->flush();  // what a polling loop left for its next poll
+        until = now() + Watch::kTick;
+        break;
+      case Watch::Mode::kWatching: {
+        Progress progress = drive(true, true);
+        if (prepare_sleep(progress, until))
+          count += links_->fill(fds + 1);
+        else
+          until = Instant{0};
+        break;
+      }
+    }
+    unlock();
+    if (until == Instant{0} || sleep_on(fds, count, now(), until) <= 0) continue;
+    clear(fds[0]);
+    if (count > 1) clear(fds[1]);  // the local link's bell
+  }
+}
+
+// --- blocked threads
+
+// A thread that drives while it waits. Its end is kept even if the thread is cancelled in ppoll.
+struct Process::Driver {
+  explicit Driver(Process& p) : process(p) {}
+  ~Driver() {
+    process.lock();
+    bool tell = process.state_->watch.wait_ends();
+    if (process.links_) {
+      if (process.state_->watch.drivers() == 0) process.links_->awake();
+      if (tell) process.wake_thread();
+      process.wake_late_sleeper();
+    }
+    process.unlock();
+  }
+  Process& process;
+};
+
+struct Process::Queued {
+  ~Queued() {
+    process.lock();
+    process.state_->watch.queue_ends();
+    process.unlock();
+  }
+  Process& process;
+};
+
+int Process::wait_readable(int fd) {
+  State& state = *state_;
+  lock();
+  if (!links_) {
+    unlock();
+    return wait_alone(fd);
+  }
+  if (state.watch.may_drive()) {
+    if (state.watch.wait_begins()) wake_thread();
+    unlock();
+    bool step_back = false;
+    int error = drive_until_readable(fd, step_back);
+    return step_back ? wait_alone(fd) : error;
+  }
+  if (!state.watch.must_queue()) {
+    unlock();
+    return wait_alone(fd);
+  }
+  state.watch.queue_begins();
+  unlock();
+  Queued queued{*this};
+  return wait_alone(fd);
+}
+
+int Process::drive_until_readable(int fd, bool& step_back) {
+  State& state = *state_;
+  Driver driver(*this);
+  pollfd fds[2 + Links::kMaxFds];
+  uint32_t fruitless = 0;
+  for (;;) {
+    lock();
+    step_back = state.watch.should_step_back(fruitless);
+    if (step_back) {
+      unlock();
+      return 0;
+    }
+    Progress progress = drive(true, true);
+    Instant until{0};
+    size_t count = 2;
+    fds[0] = {fd, POLLIN, 0};
+    fds[1] = {state.wake_drivers.get(), POLLIN, 0};
+    bool asleep = prepare_sleep(progress, until);
+    if (asleep) count += links_->fill(fds + 2);
+    unlock();
+    int ready = sleep_on(fds, count, now(), until);
+    if (ready < 0) {
+      if (errno != EINTR) return errno;
+      if (handlers_want_interruption()) return EINTR;
+      continue;
+    }
+    if (ready > 0) {
+      clear(fds[1]);
+      if (count > 2) clear(fds[2]);
+    }
+    if (fds[0].revents != 0) return 0;
+    if (asleep) ++fruitless;
+  }
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,85 @@
+// Who drives the engine: a thread of the application that polls, one that blocks on a channel, or
+// the background thread. Exactly one must be responsible at any time, two on the same sockets wake
+// each other for nothing, and an idle process must not wake at all. This is the bookkeeping of that
+// choice, without threads or descriptors; the caller holds the process lock.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace verbena::host {
+
+class Watch {
+ public:
+  // What the background thread does now.
+  enum class Mode : uint8_t {
+    kWatching,  // sleeps on the links and the engine's deadline: it is responsible
+    kAside,     // the application drives; looks again every kTick whether that is still so
+    kParked,    // a thread blocked in a channel drives; sleeps until told
+  };
+  static constexpr Duration kTick = milliseconds(1);
+  static constexpr Duration kDenseGap = microseconds(50);  // polls closer than this are a loop
+  static constexpr uint32_t kDensePolls = 32;
+  static constexpr uint32_t kTickPolls = 8;      // polls in a tick that mean "still polling"
+  static constexpr uint32_t kMaxDrivers = 2;     // blocked threads that drive at the same time
+  static constexpr uint32_t kMaxFruitless = 64;  // wake-ups of one that found nothing for it
+
+  Mode mode() const { return mode_; }
+  // A polling loop drives and nobody else does: it will be back within microseconds.
+  bool polling() const { return dense_ && mode_ == Mode::kAside && drivers_ == 0; }
+
+  // --- pollers. Each returns whether the background thread must be woken to take its new mode.
+  void polled() { ++polls_in_tick_; }
+  bool polled_empty(Instant now);
+  // A completion queue was armed: the caller is likely to sleep, in a channel of ours or in
+  // epoll. Which of the two it did last time decides whether the thread takes over at once.
+  bool armed();
+
+  // --- threads that block in a channel
+  bool may_drive() const { return drivers_ < kMaxDrivers && !dense_; }
+  bool wait_begins();  // as a driver; may_drive() was true
+  bool wait_ends();
+  // One that may not drive because enough others do: needs the thread as soon as they leave.
+  bool must_queue() const { return drivers_ >= kMaxDrivers; }
+  void queue_begins() { ++queued_; }
+  void queue_ends() { --queued_; }
+  // A driver should leave the work to others: somebody polls, or its wake-ups are not for it (it
+  // waits for async events, say).
+  bool should_step_back(uint32_t fruitless) const { return dense_ || fruitless > kMaxFruitless; }
+  uint32_t drivers() const { return drivers_; }
+
+  // --- the background thread
+  // Chooses the mode for its next sleep.
+  Mode plan();
+  // The sleepers' deadline: who makes an earlier one must wake a sleeper.
+  void sleeping_until(Instant deadline) { sleeping_until_ = deadline; }
+  // Whether a sleeper is responsible for work due at `deadline` and does not know of it; says so
+  // once per deadline, because the caller wakes it then.
+  bool sleeper_is_late(Instant deadline) {
+    if (drivers_ == 0 && mode_ != Mode::kWatching) return false;
+    if (deadline >= sleeping_until_) return false;
+    sleeping_until_ = deadline;
+    return true;
+  }
+
+  // After fork, in the child.
+  void reset() { *this = Watch(); }
+
+ private:
+  Mode mode_ = Mode::kAside;  // until the thread has planned for the first time
+  bool dense_ = false;        // a polling loop was seen and has not been seen to end
+  Instant last_empty_{INT64_MIN / 2};
+  uint32_t run_ = 0;  // empty polls in a row, each within kDenseGap of the one before
+  uint32_t polls_in_tick_ = 0;
+  uint32_t waits_in_tick_ = 0;  // beginnings and ends
+  uint32_t drivers_ = 0;
+  uint32_t queued_ = 0;
+  bool hand_over_ = false;      // armed, and the application does not block in our channels
+  bool blocks_inside_ = false;  // it does
+  bool arm_unclaimed_ = false;  // armed and not yet blocked; counts ticks
+  uint32_t unclaimed_ticks_ = 0;
+  Instant sleeping_until_ = kNever;
+};
+
+}  // namespace verbena::host

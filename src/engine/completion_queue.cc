@@ -9,8 +9,9 @@ namespace verbena::engine {
 // limit is what the caller asked for.
 void CompletionQueue::allocate(uint32_t capacity) {
   limit_ = capacity;
-  capacity_ = std::bit_ceil(capacity);
-  ring_ = std::make_unique_for_overwrite<WorkCompletion[]>(capacity_);
+  uint32_t slots = std::bit_ceil(capacity);
+  mask_ = slots - 1;
+  ring_ = Slots<WorkCompletion>(slots);
 }
 
 bool CompletionQueue::push(const WorkCompletion& completion) {
@@ -18,13 +19,13 @@ bool CompletionQueue::push(const WorkCompletion& completion) {
     overrun_ = true;
     return false;
   }
-  ring_[tail_++ % capacity_] = completion;
+  ring_[tail_++ & mask_] = completion;
   return true;
 }
 
 uint32_t CompletionQueue::pop(WorkCompletion* to, uint32_t count) {
   uint32_t n = 0;
-  for (; n < count && head_ != tail_; ++n) to[n] = ring_[head_++ % capacity_];
+  for (; n < count && head_ != tail_; ++n) to[n] = ring_[head_++ & mask_];
   return n;
 }
 
@@ -37,9 +38,9 @@ bool CompletionQueue::take_event(bool solicited_or_error) {
 bool CompletionQueue::resize(uint32_t capacity) {
   if (size() > capacity) return false;
   auto old_ring = std::move(ring_);
-  uint32_t old_capacity = capacity_, old_head = head_, count = size();
+  uint32_t old_mask = mask_, old_head = head_, count = size();
   allocate(capacity);
-  for (uint32_t i = 0; i < count; ++i) ring_[i] = old_ring[(old_head + i) % old_capacity];
+  for (uint32_t i = 0; i < count; ++i) ring_[i] = old_ring[(old_head + i) & old_mask];
   head_ = 0;
   tail_ = count;
   return true;
@@ -48,7 +49,7 @@ bool CompletionQueue::resize(uint32_t capacity) {
 void CompletionQueue::forget(uint32_t qp_num) {
   uint32_t to = head_;
   for (uint32_t from = head_; from != tail_; ++from)
-    if (ring_[from % capacity_].qp_num != qp_num) ring_[to++ % capacity_] = ring_[from % capacity_];
+    if (ring_[from & mask_].qp_num != qp_num) ring_[to++ & mask_] = ring_[from & mask_];
   tail_ = to;
 }
 

@@ -2,8 +2,7 @@
 // of the queue (IBV_EVENT_CQ_ERR), never a silent overwrite.
 #pragma once
 
-#include <memory>
-
+#include "base/slots.h"
 #include "engine/verbs.h"
 
 namespace verbena::engine {
@@ -33,9 +32,7 @@ class CompletionQueue {
   // Adds a completion. False: full; the queue is in error from then on and takes nothing more.
   bool push(const WorkCompletion& completion);
   // The oldest completion, or null.
-  const WorkCompletion* front() const {
-    return head_ == tail_ ? nullptr : &ring_[head_ % capacity_];
-  }
+  const WorkCompletion* front() const { return head_ == tail_ ? nullptr : &ring_[head_ & mask_]; }
   void pop() { ++head_; }
   uint32_t pop(WorkCompletion* to, uint32_t count);
 
@@ -58,9 +55,9 @@ class CompletionQueue {
   enum Arm : uint8_t { kNone, kSolicited, kAny };
   void allocate(uint32_t capacity);
 
-  std::unique_ptr<WorkCompletion[]> ring_;
-  uint32_t capacity_ = 0;
-  uint32_t head_ = 0;  // free-running; capacity_ is a power of two
+  Slots<WorkCompletion> ring_;
+  uint32_t mask_ = 0;  // slots - 1; their number is a power of two
+  uint32_t head_ = 0;  // free-running
   uint32_t tail_ = 0;
   uint32_t limit_ = 0;
   Arm armed_ = kNone;

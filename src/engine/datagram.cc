@@ -1,4 +1,6 @@
 // Unreliable datagrams: one packet per message, no state between them (IBA 9.8.3).
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/device.h"
@@ -30,42 +32,28 @@ TransmitState QueuePair::transmit_datagrams(Instant now, PacketSink& sink, uint3
 
 bool QueuePair::send_datagram(Instant now, SendWork& work, PacketSink& sink, bool& blocked) {
   TxPacket packet;
-  std::vector<memory::Segment> segments;
   uint32_t length = work.length;
   bool oversize = length > device_.options().port_mtu;
-  if (work.is_inline && length > 0) segments.push_back({work.inline_bytes, length});
-  for (uint32_t i = 0; i < work.sge_count && !work.is_inline; ++i) {
-    const Sge& sge = work.sges[i];
-    if (sge.length == 0) continue;
-    memory::Grant grant =
-        device_.keys().check_local(sge.lkey, init_.domain, sge.address, sge.length, false);
-    if (grant.error != memory::KeyError::kNone) {
-      explain(fmt::format(
-          "wr_id {:#x} fails with LOC_PROT_ERR: SGE {} (addr {:#x}, length {},"
-          " lkey {:#x}): {}",
-          work.wr_id, i, sge.address, sge.length, sge.lkey, memory::describe(grant.error)));
-      SendWork copy = work;
-      send_queue_.pop();
-      complete_send(now, copy, WcStatus::kLocProtErr);
-      enter_send_error(now);
-      return false;
-    }
-    segments.push_back({grant.address, sge.length});
+  std::string why;
+  if (!requester_.gather(work, 0, std::min(length, device_.options().port_mtu), packet, why)) {
+    explain(fmt::format("wr_id {:#x} fails with LOC_PROT_ERR: {}", work.wr_id, why));
+    requester_.fail_head(now, WcStatus::kLocProtErr);
+    return false;
   }
-  packet.route = &work.route;
+  packet.route = &work.target.datagram.route;
   packet.path = Path::kAny;
-  packet.payload = {segments, length, nullptr};
   packet.source_qpn = qpn_;
   packet.header.opcode = work.opcode == WrOpcode::kSendWithImm ? wire::Opcode::kUdSendOnlyImm
                                                                : wire::Opcode::kUdSendOnly;
   packet.header.immediate_be = work.opcode == WrOpcode::kSendWithImm ? work.imm_or_rkey : 0;
   packet.header.solicited = (work.flags & kSolicited) != 0;
-  packet.header.dest_qpn = work.remote_qpn;
+  packet.header.dest_qpn = work.target.datagram.qpn;
   packet.header.psn = datagram_psn_;
   packet.header.pad_count = static_cast<uint8_t>(-length & 3);
   // A Q_Key with bit 31 stands for the queue pair's own (IBA 10.2.5).
-  packet.header.deth = {work.remote_qkey & kPrivilegedQkey ? attributes_.qkey : work.remote_qkey,
-                        qpn_};
+  packet.header.deth = {
+      work.target.datagram.qkey & kPrivilegedQkey ? attributes_.qkey : work.target.datagram.qkey,
+      qpn_};
   if (oversize) {  // C10-93.1.1: completes, and nothing is sent
     explain(
         fmt::format("wr_id {:#x}: a datagram of {} bytes is above the port's MTU of {} and was"
@@ -91,25 +79,28 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
   const wire::Packet& header = packet.header;
   if (header.deth.qkey != attributes_.qkey) {
     ++device_.counters().qkey_viol_cntr;
-    explain(
-        fmt::format("datagram from QP {:#08x} dropped: its Q_Key {:#x} is not this queue pair's"
-                    " {:#x}",
-                    header.deth.source_qpn, header.deth.qkey, attributes_.qkey));
+    if (explaining())
+      explain(
+          fmt::format("datagram from QP {:#08x} dropped: its Q_Key {:#x} is not this queue pair's"
+                      " {:#x}",
+                      header.deth.source_qpn, header.deth.qkey, attributes_.qkey));
     return;
   }
   if (!take_receive(init_.srq)) {
     ++device_.counters().rx_no_receive;
-    explain(fmt::format("datagram from QP {:#08x} dropped: no receive work request",
-                        header.deth.source_qpn));
+    if (explaining())
+      explain(fmt::format("datagram from QP {:#08x} dropped: no receive work request",
+                          header.deth.source_qpn));
     return;
   }
   uint64_t needed = uint64_t{packet.payload.length} + kGrhBytes;
   if (needed > taken_.length) {  // the work request stays for the next datagram
     ++device_.counters().resp_local_length_error;
-    explain(
-        fmt::format("datagram from QP {:#08x} dropped: it needs {} bytes (40 for the GRH area),"
-                    " receive wr_id {:#x} has {}",
-                    header.deth.source_qpn, needed, taken_.wr_id, taken_.length));
+    if (explaining())
+      explain(
+          fmt::format("datagram from QP {:#08x} dropped: it needs {} bytes (40 for the GRH area),"
+                      " receive wr_id {:#x} has {}",
+                      header.deth.source_qpn, needed, taken_.wr_id, taken_.length));
     return;
   }
   uint8_t area[kGrhBytes];
@@ -122,7 +113,10 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
   bool lost = false;
   memory::KeyError error = scatter({{&segment, 1}, kGrhBytes, nullptr}, 0, lost);
   if (error == memory::KeyError::kNone) error = scatter(packet.payload, kGrhBytes, lost);
-  if (lost) return;
+  if (lost) {
+    ++device_.counters().rx_payload_lost;
+    return;
+  }
   WorkCompletion completion;
   completion.opcode = WcOpcode::kRecv;
   if (error != memory::KeyError::kNone) {

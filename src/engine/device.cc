@@ -96,6 +96,8 @@ uint32_t Device::register_srq(SharedReceiveQueue* srq) {
 
 void Device::unregister_srq(SharedReceiveQueue* srq) {
   if (srq->number < srqs_.size() && srqs_[srq->number] == srq) srqs_[srq->number] = nullptr;
+  for (QueuePair* qp : by_index_)
+    if (qp) qp->forget(srq);
   forget(srq);
 }
 

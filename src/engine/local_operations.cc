@@ -41,7 +41,7 @@ bool Requester::run_local(Instant now, SendWork& work) {
 
 // IBA 10.6.7.2 and spec crib 10.
 bool Requester::bind_window(const SendWork& work, std::string& why) {
-  const BindRequest& bind = work.bind;
+  const BindRequest& bind = work.target.bind;
   memory::MemoryWindow* window = bind.window;
   if (!window) {
     why = "no memory window given";

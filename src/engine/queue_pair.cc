@@ -146,6 +146,7 @@ int QueuePair::post_receive(uint64_t wr_id, std::span<const Sge> sges) {
     return refuse(ENOMEM, fmt::format("post_recv: the receive queue's {} slots are all in use",
                                       receive_queue_->capacity()));
   receive_queue_->push(wr_id, sges);
+  if (state() == QpState::kErr) wake();  // to be flushed
   return 0;
 }
 
@@ -196,6 +197,7 @@ void QueuePair::receive(Instant now, const RxPacket& packet) {
 
 TransmitState QueuePair::transmit(Instant now, PacketSink& sink, uint32_t budget) {
   TransmitState result;
+  if (state() == QpState::kErr) flush_receives(now);
   if (type() == QpType::kUd) {
     result = transmit_datagrams(now, sink, budget);
   } else {
@@ -217,10 +219,12 @@ bool QueuePair::take_receive(SharedReceiveQueue* srq) {
   if (has_taken_) return true;  // left over from a message that never became whole
   if (srq) {
     has_taken_ = device_.take_from_srq(srq, taken_);
+    taken_srq_ = srq;
     taken_cq_ = srq->completions ? srq->completions : init_.receive_cq;
     taken_domain_ = srq->domain;
   } else if (receive_queue_) {
     has_taken_ = receive_queue_->pop(taken_);
+    taken_srq_ = nullptr;
     taken_cq_ = init_.receive_cq;
     taken_domain_ = init_.domain;
   }
@@ -360,6 +364,7 @@ void QueuePair::enter_error(Instant now) {
   attributes_.state = QpState::kErr;
   device_.report({Event::kLeftService, AsyncType::kQpFatal, nullptr, this, nullptr});
   requester_.flush(now);
+  responder_.stop();
   flush_receives(now);
   device_.update_timer(this);
   wake();  // a NAK that explains the error may still wait to be sent
@@ -369,6 +374,11 @@ void QueuePair::enter_send_error(Instant now) {
   attributes_.state = QpState::kSqe;
   requester_.flush(now);
   device_.update_timer(this);
+}
+
+void QueuePair::forget(const SharedReceiveQueue* srq) {
+  if (has_taken_ && taken_srq_ == srq) has_taken_ = false;
+  responder_.forget(srq);
 }
 
 void QueuePair::reset() {

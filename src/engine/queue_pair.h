@@ -93,8 +93,8 @@ class QueuePair {
   void enter_error(Instant now);
   // SQE: a local send error on UC/UD; receive side goes on.
   void enter_send_error(Instant now);
-  // Removes all traces before destruction: completions, timers, ready list.
-  void retire();
+  // `srq` is about to be destroyed.
+  void forget(const SharedReceiveQueue* srq);
 
   // Bytes a full packet carries: the path MTU, or kLocalPathMtu for RC and XRC on the local path.
   uint32_t packet_bytes() const;
@@ -136,6 +136,7 @@ class QueuePair {
   std::unique_ptr<Sge[]> taken_sges_;
   ReceiveWork taken_;  // the receive work request of the message in progress
   bool has_taken_ = false;
+  const SharedReceiveQueue* taken_srq_ = nullptr;  // where it came from; null: the own queue
   CompletionQueue* taken_cq_ = nullptr;
   memory::ProtectionDomain* taken_domain_ = nullptr;
   Requester requester_;

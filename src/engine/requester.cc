@@ -23,6 +23,7 @@ constexpr uint32_t kWireReadPackets = 64;
 constexpr uint32_t kLocalReadPackets = 16;
 // At the latest after this many packets an acknowledgement is asked for.
 constexpr uint32_t kAckRequestInterval = 16;
+constexpr uint32_t kAtomicBytes = 8;
 
 constexpr size_t kZeroBytes = 4096;
 const uint8_t kZeros[kZeroBytes] = {};
@@ -158,6 +159,13 @@ Requester::Gate Requester::admit_first(Instant now, SendWork& work) {
     return fail_next(now, WcStatus::kLocQpOpErr,
                      fmt::format("{} needs IBV_QP_MAX_QP_RD_ATOMIC of at least 1 (set at RTS)",
                                  name(work.opcode)));
+  if (is_atomic(work.opcode) && work.length < kAtomicBytes)
+    return fail_next(now, WcStatus::kLocLenErr,
+                     fmt::format("{} needs 8 bytes for the original value, the SGEs hold {}",
+                                 name(work.opcode), work.length));
+  if (work.opcode == WrOpcode::kAtomicWrite && work.length != kAtomicBytes)
+    return fail_next(now, WcStatus::kLocLenErr,
+                     fmt::format("ATOMIC_WRITE of {} bytes; it writes exactly 8", work.length));
   if ((work.flags & kFence) && !reads_.empty()) return Gate::kWait;
   // End-to-end credits gate what takes a receive work request; one probe may go when nothing is
   // outstanding, or a lost credit update would stop the queue for ever (IBA 9.7.7.2).
@@ -178,7 +186,7 @@ Requester::Gate Requester::send_next(Instant now, SendWork& work, PacketSink& si
   packet.source_qpn = qp_.qpn_;
   packet.header.dest_qpn = qp_.attributes_.dest_qpn;
   packet.header.psn = work.first_psn + offset_;
-  packet.header.xrc_srqn = work.xrc_srqn;
+  packet.header.xrc_srqn = work.target.remote.xrc_srqn;
   uint32_t payload_offset = 0, payload_length = 0, packets = 1;
   if (needs_response(work.opcode)) {
     packets = chunk_packets(work, offset_);
@@ -218,7 +226,7 @@ void Requester::build_message(const SendWork& work, TxPacket& packet, uint32_t& 
   packet.header.ack_request =
       qp_.is_reliable() && (last || since_ack_request_ + 1 >= kAckRequestInterval);
   if (is_write(work.opcode) && first)
-    packet.header.reth = {work.remote_address, work.rkey, work.length};
+    packet.header.reth = {work.target.remote.address, work.target.remote.rkey, work.length};
   if (last && (work.opcode == WrOpcode::kSendWithImm || work.opcode == WrOpcode::kRdmaWriteWithImm))
     packet.header.immediate_be = work.imm_or_rkey;
   if (last && work.opcode == WrOpcode::kSendWithInv)
@@ -232,24 +240,29 @@ void Requester::build_request(const SendWork& work, TxPacket& packet) const {
   packet.header.ack_request = true;
   if (is_atomic(work.opcode)) {
     bool swap = work.opcode == WrOpcode::kAtomicCmpAndSwp;
-    packet.header.atomic = {work.remote_address, work.rkey, swap ? work.swap : work.compare_add,
-                            swap ? work.compare_add : 0};
+    packet.header.atomic = {work.target.remote.address, work.target.remote.rkey,
+                            swap ? work.target.remote.swap : work.target.remote.compare_add,
+                            swap ? work.target.remote.compare_add : 0};
     return;
   }
-  uint64_t wanted = uint64_t{chunk_packets(work, offset_)} * qp_.packet_bytes();
-  packet.header.reth = {work.remote_address + done, work.rkey,
+  uint64_t wanted = work.opcode == WrOpcode::kRdmaRead
+                        ? uint64_t{chunk_packets(work, offset_)} * qp_.packet_bytes()
+                        : work.length;
+  packet.header.reth = {work.target.remote.address + done, work.target.remote.rkey,
                         static_cast<uint32_t>(std::min<uint64_t>(work.length - done, wanted))};
-  packet.header.feth = {work.flush_placement, work.flush_selectivity};
+  packet.header.feth = {work.target.remote.flush_placement, work.target.remote.flush_selectivity};
 }
 
 // The payload as a scatter list over the work request's own memory, keys checked on the way.
 bool Requester::gather(const SendWork& work, uint64_t offset, uint32_t length, TxPacket& packet,
                        std::string& why) {
   segments_.clear();
-  if (length > 0 && work.is_inline) segments_.push_back({work.inline_bytes + offset, length});
+  if (length > 0 && work.is_inline)
+    segments_.push_back({qp_.send_queue_.inline_bytes(work) + offset, length});
   uint64_t left = work.is_inline ? 0 : length;
-  for (uint32_t i = 0; i < work.sge_count && left > 0; ++i) {
-    const Sge& sge = work.sges[i];
+  std::span<const Sge> sges = qp_.send_queue_.sges(work);
+  for (size_t i = 0; i < sges.size() && left > 0; ++i) {
+    const Sge& sge = sges[i];
     if (offset >= sge.length) {
       offset -= sge.length;
       continue;

@@ -33,6 +33,13 @@ class Requester {
   // SQD: true once every started work request has completed.
   bool drained() const;
 
+  // The payload of `work` from `offset` as a scatter list, its SGEs' keys checked; valid until the
+  // next call. False: `why` names the SGE (only if the device explains).
+  bool gather(const SendWork& work, uint64_t offset, uint32_t length, TxPacket& packet,
+              std::string& why);
+  // The oldest work request completes with an error, the others flush.
+  void fail_head(Instant now, WcStatus status);
+
  private:
   // --- requester.cc: sending
   enum class Gate : uint8_t { kOpen, kWait, kFailed };
@@ -43,8 +50,6 @@ class Requester {
                      uint32_t& payload_length) const;
   void build_request(const SendWork& work, TxPacket& packet) const;
   void sent(Instant now, SendWork& work, uint32_t packets);
-  bool gather(const SendWork& work, uint64_t offset, uint32_t length, TxPacket& packet,
-              std::string& why);
   Gate fail_next(Instant now, WcStatus status, const std::string& why);
   Psn transmit_psn() const;
   uint32_t packets_of(const SendWork& work) const;
@@ -70,7 +75,6 @@ class Requester {
   void advance(Instant now, Psn psn);
   void complete_head_run(Instant now);
   bool go_back(Instant now, Psn psn, WcStatus status, const char* cause);
-  void fail_head(Instant now, WcStatus status);
   void update_credits(const wire::Aeth& aeth);
   bool place(Instant now, const SendWork& work, uint64_t offset, const memory::Payload& payload);
 

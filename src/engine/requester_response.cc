@@ -61,18 +61,18 @@ void Requester::update_credits(const wire::Aeth& aeth) {
 bool Requester::acknowledge_before(Instant now, Psn psn) {
   const SendQueue& queue = qp_.send_queue_;
   Psn reached = psn;
-  bool unanswered = false;
   for (uint32_t i = queue.head(); i != queue.tail() && queue.at(i).started; ++i) {
     const SendWork& work = queue.at(i);
-    if (work.first_psn.distance(psn) >= 0) break;
+    Psn unanswered = work.first_psn.before(una_) ? una_ : work.first_psn;
+    if (!unanswered.before(psn)) break;
     if (!needs_response(work.opcode) || work.last_psn().before(una_)) continue;
-    reached = work.first_psn.before(una_) ? una_ : work.first_psn;
-    unanswered = reached.before(psn);  // not the next packet of a READ in progress
+    reached = unanswered;
     break;
   }
   if (reached.after(una_)) advance(now, reached);
-  if (!unanswered) return true;
-  if (!gap_reported_) {
+  if (!reached.before(psn)) return true;
+  // While an RNR wait runs, everything is sent again behind it anyway.
+  if (!gap_reported_ && !waiting_rnr_) {
     ++qp_.device_.counters().implied_nak_seq_err;
     if (go_back(now, una_, WcStatus::kRetryExcErr, "lost READ or atomic responses"))
       gap_reported_ = true;
@@ -167,8 +167,9 @@ void Requester::on_atomic_response(Instant now, const RxPacket& packet) {
 bool Requester::place(Instant now, const SendWork& work, uint64_t offset,
                       const memory::Payload& payload) {
   size_t done = 0;
-  for (uint32_t i = 0; i < work.sge_count && done < payload.length; ++i) {
-    const Sge& sge = work.sges[i];
+  std::span<const Sge> sges = qp_.send_queue_.sges(work);
+  for (size_t i = 0; i < sges.size() && done < payload.length; ++i) {
+    const Sge& sge = sges[i];
     if (offset >= sge.length) {
       offset -= sge.length;
       continue;
@@ -228,6 +229,7 @@ void Requester::on_rnr(Instant now, const RxPacket& packet) {
     --rnr_left_;
   }
   waiting_rnr_ = true;
+  failed_ahead_ = false;
   reads_.clear();
   seek(packet.header.psn);
   deadline_ = now + rnr_timeout(packet.header.aeth.syndrome & syndrome::kValueMask);
@@ -267,11 +269,11 @@ void Requester::on_fatal_nak(Instant now, const RxPacket& packet) {
       return;
   }
   if (qp_.explaining())
-    qp_.explain(
-        fmt::format("wr_id {:#x} {} (remote address {:#x}, rkey {:#x}, {} bytes) refused by"
-                    " QP {:#08x} at PSN {:#x}: {}",
-                    work.wr_id, name(work.opcode), work.remote_address, work.rkey, work.length,
-                    qp_.attributes_.dest_qpn, packet.header.psn.value(), cause));
+    qp_.explain(fmt::format(
+        "wr_id {:#x} {} (remote address {:#x}, rkey {:#x}, {} bytes) refused by"
+        " QP {:#08x} at PSN {:#x}: {}",
+        work.wr_id, name(work.opcode), work.target.remote.address, work.target.remote.rkey,
+        work.length, qp_.attributes_.dest_qpn, packet.header.psn.value(), cause));
   fail_head(now, status);
 }
 
@@ -279,9 +281,9 @@ void Requester::on_fatal_nak(Instant now, const RxPacket& packet) {
 
 // Sends again from `psn`, if a retry is left; else the oldest work request fails.
 bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause) {
+  const SendQueue& queue = qp_.send_queue_;
+  if (queue.empty()) return false;
   if (retries_left_ == 0) {
-    const SendQueue& queue = qp_.send_queue_;
-    if (queue.empty()) return false;
     ++qp_.device_.counters().retry_exceeded_err;
     if (qp_.explaining())
       qp_.explain(fmt::format(

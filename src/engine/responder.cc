@@ -10,20 +10,9 @@
 
 namespace verbena::engine {
 
-namespace {
-constexpr uint32_t kSpareResponses = 8;  // acknowledgements between the READs' answers
-}  // namespace
-
 void Responder::start(Psn expected, uint32_t depth) {
   expected_ = expected;
   resize(depth);
-}
-
-void Responder::resize(uint32_t depth) {
-  resources_.assign(depth, Resource{});
-  next_resource_ = 0;
-  responses_.assign(size_t{depth} * 2 + kSpareResponses, Response{});
-  response_head_ = response_count_ = 0;
 }
 
 SharedReceiveQueue* Responder::receive_source() const {
@@ -77,8 +66,8 @@ Verdict Responder::execute(Instant now, const RxPacket& packet, const wire::Opco
     case wire::Operation::kFlush:
       // Memory here is coherent and not persistent beyond the process: a flush is ordering only,
       // and everything before it has been placed.
-      save(info.operation, packet.header.psn, packet.header.psn);
-      queue_read(packet.header.psn, 0, 0, 0);
+      queue_answer(save(info.operation, packet.header.psn, packet.header.psn), packet.header.psn, 0,
+                   0);
       break;
     default:
       return Verdict::kDrop;
@@ -136,13 +125,13 @@ Verdict Responder::execute_read(const RxPacket& packet) {
   const wire::Reth& reth = packet.header.reth;
   ++qp_.device_.counters().rx_read_requests;
   Psn first = packet.header.psn;
-  Resource& saved =
+  uint8_t index =
       save(wire::Operation::kReadRequest, first, first + (response_packets(reth.length) - 1));
-  saved.address = reth.address;
-  saved.rkey = reth.rkey;
-  saved.length = reth.length;
+  resources_[index].address = reth.address;
+  resources_[index].rkey = reth.rkey;
+  resources_[index].length = reth.length;
   msn_ = (msn_ + 1) & kPsnMask;  // C9-148: when the request is accepted
-  queue_read(first, reth.address, reth.rkey, reth.length);
+  queue_answer(index, first, 0, reth.length);
   return Verdict::kExecute;
 }
 
@@ -151,6 +140,8 @@ Verdict Responder::execute_atomic(const RxPacket& packet, const wire::OpcodeInfo
   ++qp_.device_.counters().rx_atomic_requests;
   memory::Grant grant = qp_.device_.keys().check_remote(atomic.rkey, domain(), qp_.qpn_,
                                                         atomic.address, 8, memory::kRemoteAtomic);
+  if (grant.error != memory::KeyError::kNone)
+    return deny(Verdict::kRemoteAccess, WcStatus::kRemAccessErr, memory::describe(grant.error));
   if (reinterpret_cast<uintptr_t>(grant.address) & 7)
     return deny(Verdict::kInvalidRequest, WcStatus::kRemInvReqErr,
                 "the atomic's memory is not 8-byte aligned (the region starts unaligned)");
@@ -164,9 +155,10 @@ Verdict Responder::execute_atomic(const RxPacket& packet, const wire::OpcodeInfo
       value.compare_exchange_strong(original, atomic.swap_add);
     }
   }
-  save(info.operation, packet.header.psn, packet.header.psn).original = original;
+  uint8_t index = save(info.operation, packet.header.psn, packet.header.psn);
+  resources_[index].original = original;
   msn_ = (msn_ + 1) & kPsnMask;
-  queue_atomic(packet.header.psn, original);
+  queue_answer(index, packet.header.psn, 0, 0);
   return Verdict::kExecute;
 }
 
@@ -174,6 +166,8 @@ Verdict Responder::execute_atomic_write(const RxPacket& packet) {
   const wire::Reth& reth = packet.header.reth;
   memory::Grant grant = qp_.device_.keys().check_remote(reth.rkey, domain(), qp_.qpn_, reth.address,
                                                         8, memory::kRemoteWrite);
+  if (grant.error != memory::KeyError::kNone)
+    return deny(Verdict::kRemoteAccess, WcStatus::kRemAccessErr, memory::describe(grant.error));
   if (reinterpret_cast<uintptr_t>(grant.address) & 7)
     return deny(Verdict::kInvalidRequest, WcStatus::kRemInvReqErr,
                 "the ATOMIC WRITE's memory is not 8-byte aligned");
@@ -183,9 +177,9 @@ Verdict Responder::execute_atomic_write(const RxPacket& packet) {
   if (grant.backing != memory::Backing::kNull)
     std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(grant.address)).store(value);
   ++qp_.device_.counters().rx_atomic_requests;
-  save(wire::Operation::kAtomicWrite, packet.header.psn, packet.header.psn);
+  uint8_t index = save(wire::Operation::kAtomicWrite, packet.header.psn, packet.header.psn);
   msn_ = (msn_ + 1) & kPsnMask;
-  queue_read(packet.header.psn, 0, 0, 0);
+  queue_answer(index, packet.header.psn, 0, 0);
   return Verdict::kExecute;
 }
 

@@ -50,6 +50,10 @@ class Responder {
   void resize(uint32_t depth);               // SQD: max_dest_rd_atomic changed
   void receive(Instant now, const RxPacket& packet);
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
+  // The queue pair is in error: nothing more is answered, except up to the NAK that says why.
+  void stop();
+  // `srq` is going away; a message on its way into it has lost its place.
+  void forget(const SharedReceiveQueue* srq);
 
   Psn expected() const { return expected_; }
 
@@ -58,26 +62,25 @@ class Responder {
   // answered: a READ is read again, an atomic repeats its saved value (C9-150).
   struct Resource {
     bool used = false;
+    bool answered = false;  // its last response packet was sent at least once
     wire::Operation operation{};
     Psn first;
     Psn last;
-    uint64_t address = 0;
     uint32_t rkey = 0;
     uint32_t length = 0;
+    uint64_t address = 0;
     uint64_t original = 0;
     memory::ProtectionDomain* domain = nullptr;
   };
   struct Response {
     enum Kind : uint8_t { kAcknowledge, kRead, kAtomic } kind = kAcknowledge;
     uint8_t syndrome = 0;  // kAcknowledge
+    uint8_t resource = 0;  // kRead, kAtomic: whose answer it is
+    bool started = false;  // kRead: a packet of it was sent
     Psn psn;               // of the (next) packet
     uint32_t msn = 0;
-    uint64_t address = 0;  // kRead: of the next byte
-    uint32_t rkey = 0;
+    uint32_t offset = 0;  // kRead: bytes before the next packet, from the saved operation's start
     uint32_t remaining = 0;
-    bool started = false;
-    uint64_t original = 0;  // kAtomic
-    memory::ProtectionDomain* domain = nullptr;
   };
 
   // --- responder_checks.cc: the chain, in order; each link is a pure question
@@ -109,16 +112,19 @@ class Responder {
 
   // --- responder_answers.cc: what is owed to the requester
   void answer_duplicate(const RxPacket& packet, const wire::OpcodeInfo& info);
+  void answer_again(uint8_t resource, const wire::Packet& header);
   void queue_ack(uint8_t syndrome, Psn psn);
-  void queue_read(Psn psn, uint64_t address, uint32_t rkey, uint32_t length);
-  void queue_atomic(Psn psn, uint64_t original);
-  bool queue_full() const { return response_count_ == responses_.size(); }
-  Response& push_response();
-  Resource& save(wire::Operation operation, Psn first, Psn last);
-  Resource* find_resource(Psn psn);
+  void queue_answer(uint8_t resource, Psn psn, uint32_t offset, uint32_t length);
+  Response& response(uint32_t i) { return responses_[(response_head_ + i) % responses_.size()]; }
+  Response* insert_response(Psn psn);
+  Response* find_response(uint8_t resource);
+  void erase_response(uint32_t i);
+  uint8_t save(wire::Operation operation, Psn first, Psn last);
+  int find_resource(Psn psn) const;
   uint8_t credits() const;
   bool send_answer(const Response& response, PacketSink& sink);
   bool send_read(Instant now, Response& response, PacketSink& sink, bool& blocked);
+  void fail_read(Instant now, Response& response, memory::KeyError error);
 
   QueuePair& qp_;
   Psn expected_;
@@ -128,14 +134,13 @@ class Responder {
   enum class Message : uint8_t { kNone, kSend, kWrite } message_ = Message::kNone;
   uint64_t offset_ = 0;                    // bytes placed so far
   wire::Reth write_{};                     // of the WRITE in progress
-  bool uc_discard_ = false;                // UC: the rest of a damaged message is dropped
   SharedReceiveQueue* xrc_srq_ = nullptr;  // of the message in progress
   std::string why_;                        // the cause, for the explain log
   WcStatus local_status_ = WcStatus::kSuccess;
 
   std::vector<Resource> resources_;
-  uint32_t next_resource_ = 0;
-  std::vector<Response> responses_;  // a ring
+  uint8_t next_resource_ = 0;
+  std::vector<Response> responses_;  // a ring, in PSN order
   uint32_t response_head_ = 0;
   uint32_t response_count_ = 0;
 };

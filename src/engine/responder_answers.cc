@@ -12,9 +12,8 @@ namespace verbena::engine {
 
 namespace {
 
-bool is_plain_ack(uint8_t syndrome) {
-  return (syndrome & syndrome::kTypeMask) == syndrome::kAck;
-}
+constexpr uint32_t kSpareResponses = 8;  // acknowledgements between the READs' answers
+const uint8_t kZeros[4096] = {};         // what a null region reads as
 
 wire::Transport transport_of(QpType type) {
   return type == QpType::kRc ? wire::Transport::kRc : wire::Transport::kXrc;
@@ -29,71 +28,109 @@ uint8_t Responder::credits() const {
 
 // --- queueing
 
-Responder::Response& Responder::push_response() {
-  size_t slot = (response_head_ + response_count_++) % responses_.size();
+void Responder::resize(uint32_t depth) {
+  std::vector<Resource> old = std::move(resources_);
+  std::vector<Response> pending;
+  for (uint32_t i = 0; i < response_count_; ++i) pending.push_back(response(i));
+  resources_.assign(depth, Resource{});
+  responses_.assign(size_t{depth} * 2 + kSpareResponses, Response{});
+  response_head_ = response_count_ = 0;
+  // The newest operations stay answerable, oldest first.
+  std::vector<int> moved(old.size(), -1);
+  uint32_t skip = old.size() > depth ? static_cast<uint32_t>(old.size()) - depth : 0;
+  uint32_t kept = 0;
+  for (uint32_t i = skip; i < old.size(); ++i) {
+    uint32_t from = (next_resource_ + i) % old.size();
+    moved[from] = static_cast<int>(kept);
+    resources_[kept++] = old[from];
+  }
+  next_resource_ = static_cast<uint8_t>(depth ? kept % depth : 0);
+  for (Response& r : pending) {
+    if (r.kind != Response::kAcknowledge) {
+      if (moved[r.resource] < 0) continue;
+      r.resource = static_cast<uint8_t>(moved[r.resource]);
+    }
+    if (response_count_ < responses_.size()) responses_[response_count_++] = r;
+  }
+}
+
+// A free place behind every response with an earlier PSN; null when the ring is full.
+Responder::Response* Responder::insert_response(Psn psn) {
+  if (response_count_ == responses_.size()) return nullptr;
+  uint32_t at = response_count_++;
+  for (; at > 0 && response(at - 1).psn.after(psn); --at) response(at) = response(at - 1);
+  response(at) = Response{};
+  response(at).psn = psn;
+  response(at).msn = msn_;
   qp_.wake();
-  return responses_[slot] = Response{};
+  return &response(at);
+}
+
+Responder::Response* Responder::find_response(uint8_t resource) {
+  for (uint32_t i = 0; i < response_count_; ++i)
+    if (response(i).kind != Response::kAcknowledge && response(i).resource == resource)
+      return &response(i);
+  return nullptr;
+}
+
+void Responder::erase_response(uint32_t i) {
+  for (--response_count_; i < response_count_; ++i) response(i) = response(i + 1);
 }
 
 void Responder::queue_ack(uint8_t syndrome, Psn psn) {
+  Response* to = nullptr;
   if (response_count_ > 0) {
-    Response& last = responses_[(response_head_ + response_count_ - 1) % responses_.size()];
-    // A later acknowledgement says all an earlier one did.
-    if (last.kind == Response::kAcknowledge && is_plain_ack(last.syndrome) &&
-        !psn.before(last.psn)) {
-      last.syndrome = syndrome;
-      last.psn = psn;
-      last.msn = msn_;
-      return;
-    }
+    // What is said later about a later PSN makes an earlier acknowledgement or NAK needless.
+    Response& last = response(response_count_ - 1);
+    if (last.kind == Response::kAcknowledge && !psn.before(last.psn)) to = &last;
   }
-  if (queue_full()) return;
-  Response& response = push_response();
-  response.kind = Response::kAcknowledge;
-  response.syndrome = syndrome;
-  response.psn = psn;
-  response.msn = msn_;
+  if (!to) to = insert_response(psn);
+  if (!to) return;
+  to->kind = Response::kAcknowledge;
+  to->syndrome = syndrome;
+  to->psn = psn;
+  to->msn = msn_;
 }
 
-void Responder::queue_read(Psn psn, uint64_t address, uint32_t rkey, uint32_t length) {
-  if (queue_full()) return;
-  Response& response = push_response();
-  response.kind = Response::kRead;
-  response.psn = psn;
-  response.msn = msn_;
-  response.address = address;
-  response.rkey = rkey;
-  response.remaining = length;
-  response.domain = domain();
-}
-
-void Responder::queue_atomic(Psn psn, uint64_t original) {
-  if (queue_full()) return;
-  Response& response = push_response();
-  response.kind = Response::kAtomic;
-  response.psn = psn;
-  response.msn = msn_;
-  response.original = original;
+void Responder::queue_answer(uint8_t resource, Psn psn, uint32_t offset, uint32_t length) {
+  Response* to = insert_response(psn);
+  if (!to) return;
+  wire::Operation operation = resources_[resource].operation;
+  bool atomic =
+      operation == wire::Operation::kCompareSwap || operation == wire::Operation::kFetchAdd;
+  to->kind = atomic ? Response::kAtomic : Response::kRead;
+  to->resource = resource;
+  to->offset = offset;
+  to->remaining = length;
 }
 
 // --- remembered operations
 
-Responder::Resource& Responder::save(wire::Operation operation, Psn first, Psn last) {
-  Resource& resource = resources_[next_resource_];
-  next_resource_ = (next_resource_ + 1) % resources_.size();
+uint8_t Responder::save(wire::Operation operation, Psn first, Psn last) {
+  uint8_t index = next_resource_;
+  next_resource_ = static_cast<uint8_t>((index + 1u) % resources_.size());
+  // The requester went on: it has the old operation's answer, and a repetition that still waits
+  // here is of no use.
+  for (uint32_t i = response_count_; i-- > 0;)
+    if (response(i).kind != Response::kAcknowledge && response(i).resource == index)
+      erase_response(i);
+  Resource& resource = resources_[index];
   resource = Resource{};
   resource.used = true;
   resource.operation = operation;
   resource.first = first;
   resource.last = last;
-  return resource;
+  resource.domain = domain();
+  return index;
 }
 
-Responder::Resource* Responder::find_resource(Psn psn) {
-  for (Resource& resource : resources_)
+int Responder::find_resource(Psn psn) const {
+  for (size_t i = 0; i < resources_.size(); ++i) {
+    const Resource& resource = resources_[i];
     if (resource.used && psn.distance(resource.first) >= 0 && psn.distance(resource.last) <= 0)
-      return &resource;
-  return nullptr;
+      return static_cast<int>(i);
+  }
+  return -1;
 }
 
 // IBA 9.7.5.1.4: a duplicate is never executed again. C9-105: SEND and WRITE repeat the newest
@@ -104,24 +141,49 @@ void Responder::answer_duplicate(const RxPacket& packet, const wire::OpcodeInfo&
     if (header.ack_request) queue_ack(syndrome::kAck | credits(), expected_ - 1);
     return;
   }
-  Resource* saved = find_resource(header.psn);
-  if (!saved || saved->operation != info.operation) return;
-  switch (info.operation) {
-    case wire::Operation::kReadRequest: {
-      uint64_t skipped =
-          static_cast<uint64_t>(header.psn.distance(saved->first)) * qp_.packet_bytes();
-      bool subset = header.reth.rkey == saved->rkey && skipped <= saved->length &&
-                    header.reth.address == saved->address + skipped &&
-                    header.reth.length <= saved->length - skipped;
-      if (subset) queue_read(header.psn, header.reth.address, header.reth.rkey, header.reth.length);
-      return;
-    }
-    case wire::Operation::kCompareSwap:
-    case wire::Operation::kFetchAdd:
-      return queue_atomic(header.psn, saved->original);
-    default:
-      return queue_read(header.psn, 0, 0, 0);
+  int found = find_resource(header.psn);
+  if (found < 0 || resources_[static_cast<size_t>(found)].operation != info.operation) return;
+  answer_again(static_cast<uint8_t>(found), header);
+}
+
+void Responder::answer_again(uint8_t index, const wire::Packet& header) {
+  const Resource& saved = resources_[index];
+  uint32_t offset = 0, length = 0;
+  if (saved.operation == wire::Operation::kReadRequest) {
+    uint64_t skipped = static_cast<uint64_t>(header.psn.distance(saved.first)) * qp_.packet_bytes();
+    bool subset = header.reth.rkey == saved.rkey && skipped <= saved.length &&
+                  header.reth.address == saved.address + skipped &&
+                  header.reth.length <= saved.length - skipped;
+    if (!subset) return;
+    offset = static_cast<uint32_t>(skipped);
+    length = header.reth.length;
   }
+  Response* waiting = find_response(index);
+  if (!waiting) return queue_answer(index, header.psn, offset, length);
+  // The answer is still on its way out: go back in it, if it has passed the place asked for.
+  if (waiting->psn.after(header.psn)) {
+    waiting->psn = header.psn;
+    waiting->offset = offset;
+    waiting->remaining = length;
+    waiting->started = false;
+  }
+}
+
+// --- the end
+
+void Responder::stop() {
+  bool explained = false;
+  if (response_count_ > 0) {
+    const Response& last = response(response_count_ - 1);
+    explained = last.kind == Response::kAcknowledge && last.syndrome > syndrome::kNakSequence;
+  }
+  if (!explained) response_count_ = 0;
+  message_ = Message::kNone;
+}
+
+void Responder::forget(const SharedReceiveQueue* srq) {
+  if (xrc_srq_ != srq) return;
+  xrc_srq_ = nullptr;
 }
 
 // --- sending
@@ -129,17 +191,18 @@ void Responder::answer_duplicate(const RxPacket& packet, const wire::OpcodeInfo&
 TransmitState Responder::transmit(Instant now, PacketSink& sink, uint32_t& budget) {
   while (response_count_ > 0) {
     if (budget == 0) return TransmitState::kMore;
-    Response& response = responses_[response_head_];
+    Response& next = responses_[response_head_];
     bool done = true;
-    if (response.kind == Response::kRead) {
+    if (next.kind == Response::kRead) {
       bool blocked = false;
-      done = send_read(now, response, sink, blocked);
+      done = send_read(now, next, sink, blocked);
       if (blocked) return TransmitState::kBlocked;
-    } else if (!send_answer(response, sink)) {
+    } else if (!send_answer(next, sink)) {
       return TransmitState::kBlocked;
     }
     --budget;
     if (!done) continue;
+    if (next.kind != Response::kAcknowledge) resources_[next.resource].answered = true;
     response_head_ = (response_head_ + 1) % static_cast<uint32_t>(responses_.size());
     --response_count_;
   }
@@ -160,7 +223,7 @@ bool Responder::send_answer(const Response& response, PacketSink& sink) {
   packet.header.aeth = {atomic ? syndrome::kAck : response.syndrome, response.msn};
   if (atomic) {
     packet.header.aeth.syndrome |= credits();
-    packet.header.atomic_original = response.original;
+    packet.header.atomic_original = resources_[response.resource].original;
   }
   if (!sink.send(packet)) return false;
   ++qp_.counters_.packets_sent;
@@ -168,36 +231,47 @@ bool Responder::send_answer(const Response& response, PacketSink& sink) {
   return true;
 }
 
+// The region went away between the request and its answer: the answer becomes a NAK, the last
+// thing this queue pair says.
+void Responder::fail_read(Instant now, Response& response, memory::KeyError error) {
+  response.kind = Response::kAcknowledge;
+  response.syndrome = syndrome::kNakRemoteAccess;
+  response_count_ = 1;
+  ++qp_.counters_.naks_sent;
+  ++qp_.device_.counters().resp_remote_access_errors;
+  const Resource& saved = resources_[response.resource];
+  if (qp_.explaining())
+    qp_.explain(fmt::format("READ response for rkey {:#x}, address {:#x}: {}", saved.rkey,
+                            saved.address + response.offset, memory::describe(error)));
+  if (qp_.state() == QpState::kErr) return;
+  qp_.device_.report({Event::kQp, AsyncType::kQpAccessErr, nullptr, &qp_, nullptr});
+  qp_.enter_error(now);
+}
+
 // Sends the next packet of a READ response. True: that was the last one.
 bool Responder::send_read(Instant now, Response& response, PacketSink& sink, bool& blocked) {
+  const Resource& saved = resources_[response.resource];
   uint32_t length = std::min(response.remaining, qp_.packet_bytes());
   bool last = length == response.remaining;
   TxPacket packet;
-  memory::Segment segment{};
-  std::vector<memory::Segment> zeros;
+  memory::Segment segments[kLocalPathMtu / sizeof(kZeros)];
   if (length > 0) {
-    memory::Grant grant = qp_.device_.keys().check_remote(
-        response.rkey, response.domain, qp_.qpn_, response.address, length, memory::kRemoteRead);
+    memory::Grant grant = qp_.device_.keys().check_remote(saved.rkey, saved.domain, qp_.qpn_,
+                                                          saved.address + response.offset, length,
+                                                          memory::kRemoteRead);
     if (grant.error != memory::KeyError::kNone) {
-      // The region went away between the request and its answer.
-      response.kind = Response::kAcknowledge;
-      response.syndrome = syndrome::kNakRemoteAccess;
-      ++qp_.device_.counters().resp_remote_access_errors;
-      if (qp_.explaining())
-        qp_.explain(fmt::format("READ response for rkey {:#x}, address {:#x}: {}", response.rkey,
-                                response.address, memory::describe(grant.error)));
-      qp_.device_.report({Event::kQp, AsyncType::kQpAccessErr, nullptr, &qp_, nullptr});
-      if (qp_.state() != QpState::kErr) qp_.enter_error(now);
+      fail_read(now, response, grant.error);
       return false;
     }
-    segment = {grant.address, length};
-    packet.payload = {{&segment, 1}, length, nullptr};
+    size_t count = 0;
     if (grant.backing == memory::Backing::kNull) {
-      static const uint8_t kZeros[4096] = {};
-      for (uint32_t left = length; left > 0; left -= std::min<uint32_t>(left, sizeof(kZeros)))
-        zeros.push_back({const_cast<uint8_t*>(kZeros), std::min<size_t>(left, sizeof(kZeros))});
-      packet.payload.segments = zeros;
+      for (size_t done = 0; done < length; done += sizeof(kZeros))
+        segments[count++] = {const_cast<uint8_t*>(kZeros),
+                             std::min<size_t>(length - done, sizeof(kZeros))};
+    } else {
+      segments[count++] = {grant.address, length};
     }
+    packet.payload = {{segments, count}, length, nullptr};
   }
   using wire::Opcode;
   Opcode opcode = response.started
@@ -206,7 +280,7 @@ bool Responder::send_read(Instant now, Response& response, PacketSink& sink, boo
   packet.route = &qp_.attributes_.route;
   packet.path = qp_.attributes_.path;
   packet.by_reference = packet.path == Path::kLocal;
-  packet.region_key = response.rkey;
+  packet.region_key = saved.rkey;
   packet.source_qpn = qp_.qpn_;
   packet.header.opcode = wire::make_opcode(transport_of(qp_.type()), opcode);
   packet.header.dest_qpn = qp_.attributes_.dest_qpn;
@@ -224,7 +298,7 @@ bool Responder::send_read(Instant now, Response& response, PacketSink& sink, boo
   qp_.device_.counters().port_xmit_data += length;
   response.started = true;
   response.psn += 1;
-  response.address += length;
+  response.offset += length;
   response.remaining -= length;
   return last;
 }

@@ -145,7 +145,9 @@ Verdict Responder::check_resources(const wire::OpcodeInfo& info) {
   if (resources_.empty())
     return deny(Verdict::kInvalidRequest, WcStatus::kRemInvReqErr,
                 "READ or atomic, but IBV_QP_MAX_DEST_RD_ATOMIC is 0 here");
-  if (queue_full())
+  // Every remembered operation but the newest depth - 1 must have been answered once.
+  const Resource& oldest = resources_[next_resource_];
+  if (oldest.used && !oldest.answered)
     return deny(Verdict::kInvalidRequest, WcStatus::kRemInvReqErr,
                 fmt::format("more READs and atomics outstanding than IBV_QP_MAX_DEST_RD_ATOMIC {}",
                             resources_.size()));

@@ -3,52 +3,54 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 
 namespace verbena::engine {
 
 SendQueue::SendQueue(SendQueueLimits limits)
     : limits_(limits),
-      capacity_(std::bit_ceil(std::max(1u, limits.work_requests))),
-      ring_(std::make_unique_for_overwrite<SendWork[]>(capacity_)),
-      sges_(std::make_unique_for_overwrite<Sge[]>(size_t{capacity_} * limits.sges)),
-      inline_(std::make_unique_for_overwrite<uint8_t[]>(size_t{capacity_} * limits.inline_bytes)) {}
+      mask_(std::bit_ceil(std::max(1u, limits.work_requests)) - 1),
+      ring_(size_t{mask_} + 1),
+      sges_((size_t{mask_} + 1) * limits.sges),
+      inline_((size_t{mask_} + 1) * limits.inline_bytes) {}
 
 SendWork& SendQueue::push(const SendRequest& request) {
-  uint32_t slot = tail_++ % capacity_;
-  SendWork& work = ring_[slot];
+  SendWork& work = ring_[tail_++ & mask_];
   work = SendWork{};
   work.wr_id = request.wr_id;
   work.opcode = request.opcode;
-  work.flags = request.flags;
+  work.flags = static_cast<uint8_t>(request.flags);
   work.imm_or_rkey = request.imm_or_rkey;
-  work.remote_address = request.remote_address;
-  work.rkey = request.rkey;
-  work.xrc_srqn = request.xrc_srqn;
-  work.compare_add = request.compare_add;
-  work.swap = request.swap;
-  if (request.route) work.route = *request.route;
-  work.remote_qpn = request.remote_qpn & kPsnMask;
-  work.remote_qkey = request.remote_qkey;
-  work.bind = request.bind;
-  work.flush_placement = request.flush_placement;
-  work.flush_selectivity = request.flush_selectivity;
-  work.sges = sges_.get() + size_t{slot} * limits_.sges;
-  work.inline_bytes = inline_.get() + size_t{slot} * limits_.inline_bytes;
+  if (request.route)
+    std::construct_at(
+        &work.target.datagram,
+        DatagramTarget{*request.route, request.remote_qpn & kPsnMask, request.remote_qkey});
+  else if (request.opcode == WrOpcode::kBindMw)
+    std::construct_at(&work.target.bind, request.bind);
+  else
+    work.target.remote = {request.remote_address,
+                          request.compare_add,
+                          request.swap,
+                          request.rkey,
+                          request.xrc_srqn,
+                          request.flush_placement,
+                          request.flush_selectivity};
+  uint64_t length = 0;
   if (request.flags & kInline) {
     work.is_inline = true;
+    uint8_t* to = inline_bytes(work);
     for (const Sge& sge : request.sges) {
       if (sge.length == 0) continue;
-      std::memcpy(work.inline_bytes + work.length, reinterpret_cast<const void*>(sge.address),
-                  sge.length);
-      work.length += sge.length;
+      std::memcpy(to + length, reinterpret_cast<const void*>(sge.address), sge.length);
+      length += sge.length;
     }
   } else {
     work.sge_count = static_cast<uint8_t>(request.sges.size());
-    std::copy(request.sges.begin(), request.sges.end(), work.sges);
-    uint64_t length = 0;
+    std::copy(request.sges.begin(), request.sges.end(), sges_.get() + slot_of(work) * limits_.sges);
     for (const Sge& sge : request.sges) length += sge.length;
-    work.length = static_cast<uint32_t>(std::min<uint64_t>(length, UINT32_MAX));
   }
+  if (request.opcode == WrOpcode::kFlush) length = request.flush_length;
+  work.length = static_cast<uint32_t>(std::min<uint64_t>(length, UINT32_MAX));
   return work;
 }
 
@@ -58,13 +60,14 @@ ReceiveQueue::ReceiveQueue(uint32_t work_requests, uint32_t sges) : max_sges_(sg
 
 void ReceiveQueue::allocate(uint32_t work_requests) {
   limit_ = work_requests;
-  capacity_ = std::bit_ceil(std::max(1u, work_requests));
-  ring_ = std::make_unique_for_overwrite<ReceiveWork[]>(capacity_);
-  sges_ = std::make_unique_for_overwrite<Sge[]>(size_t{capacity_} * max_sges_);
+  uint32_t slots = std::bit_ceil(std::max(1u, work_requests));
+  mask_ = slots - 1;
+  ring_ = Slots<ReceiveWork>(slots);
+  sges_ = Slots<Sge>(size_t{slots} * max_sges_);
 }
 
 void ReceiveQueue::push(uint64_t wr_id, std::span<const Sge> sges) {
-  uint32_t slot = tail_++ % capacity_;
+  uint32_t slot = tail_++ & mask_;
   uint64_t length = 0;
   for (const Sge& sge : sges) length += sge.length;
   Sge* to = sges_.get() + size_t{slot} * max_sges_;
@@ -75,7 +78,7 @@ void ReceiveQueue::push(uint64_t wr_id, std::span<const Sge> sges) {
 
 bool ReceiveQueue::pop(ReceiveWork& to) {
   if (head_ == tail_) return false;
-  const ReceiveWork& from = ring_[head_++ % capacity_];
+  const ReceiveWork& from = ring_[head_++ & mask_];
   Sge* sges = to.sges;
   to = from;
   to.sges = sges;
@@ -87,11 +90,11 @@ bool ReceiveQueue::resize(uint32_t work_requests) {
   if (size() > work_requests) return false;
   auto old_ring = std::move(ring_);
   auto old_sges = std::move(sges_);
-  uint32_t old_capacity = capacity_, from = head_, end = tail_;
+  uint32_t old_mask = mask_, from = head_, end = tail_;
   allocate(work_requests);
   head_ = tail_ = 0;
   for (; from != end; ++from) {
-    const ReceiveWork& work = old_ring[from % old_capacity];
+    const ReceiveWork& work = old_ring[from & old_mask];
     push(work.wr_id, {work.sges, work.sge_count});
   }
   return true;

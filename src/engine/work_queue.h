@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstring>
-#include <memory>
 #include <span>
 
 #include "base/psn.h"
+#include "base/slots.h"
 #include "engine/address.h"
 #include "engine/verbs.h"
 #include "memory/region.h"
@@ -50,31 +50,40 @@ struct SendRequest {
   uint8_t flush_selectivity = 0;
 };
 
-// A slot of the send queue.
-struct SendWork {
-  uint64_t wr_id;
-  WrOpcode opcode;
-  uint8_t sge_count;
-  bool is_inline;
-  bool started;  // PSNs are assigned
-  uint32_t flags;
-  uint32_t length;  // bytes of the message
-  uint32_t imm_or_rkey;
-  uint64_t remote_address;
-  uint32_t rkey;
-  uint32_t xrc_srqn;
-  uint64_t compare_add;
-  uint64_t swap;
+// Where a work request goes: one of three forms, by the queue pair's type and the opcode.
+struct RemoteTarget {  // connected
+  uint64_t address = 0;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  uint32_t rkey = 0;
+  uint32_t xrc_srqn = 0;
+  uint8_t flush_placement = 0;
+  uint8_t flush_selectivity = 0;
+};
+struct DatagramTarget {
   AddressVector route;
-  uint32_t remote_qpn;
-  uint32_t remote_qkey;
-  BindRequest bind;
-  uint8_t flush_placement;
-  uint8_t flush_selectivity;
-  Psn first_psn;     // valid once started
-  uint32_t packets;  // PSNs the message takes, 0 for local operations
-  Sge* sges;
-  uint8_t* inline_bytes;
+  uint32_t qpn = 0;
+  uint32_t qkey = 0;
+};
+
+// A slot of the send queue. Kept small: an idle queue pair is mostly these.
+struct SendWork {
+  uint64_t wr_id = 0;
+  uint32_t length = 0;  // bytes of the message
+  uint32_t imm_or_rkey = 0;
+  Psn first_psn;         // valid once started
+  uint32_t packets = 0;  // PSNs the message takes, 0 for local operations
+  WrOpcode opcode = WrOpcode::kSend;
+  uint8_t flags = 0;
+  uint8_t sge_count = 0;
+  bool is_inline = false;
+  bool started = false;  // PSNs are assigned
+  union Target {
+    RemoteTarget remote;
+    DatagramTarget datagram;  // UD
+    BindRequest bind;         // kBindMw
+    Target() : remote{} {}
+  } target;
 
   Psn last_psn() const { return first_psn + (packets ? packets - 1 : 0); }
   bool is_signaled(bool all) const { return all || (flags & kSignaled); }
@@ -95,21 +104,30 @@ class SendQueue {
   bool full() const { return tail_ - head_ >= limits_.work_requests; }
   uint32_t head() const { return head_; }
   uint32_t tail() const { return tail_; }
-  SendWork& at(uint32_t index) { return ring_[index % capacity_]; }
-  const SendWork& at(uint32_t index) const { return ring_[index % capacity_]; }
+  SendWork& at(uint32_t index) { return ring_[index & mask_]; }
+  const SendWork& at(uint32_t index) const { return ring_[index & mask_]; }
+  // The SGEs (empty when inline) and the inline bytes of a slot of this queue.
+  std::span<const Sge> sges(const SendWork& work) const {
+    return {sges_.get() + slot_of(work) * limits_.sges, work.sge_count};
+  }
+  uint8_t* inline_bytes(const SendWork& work) {
+    return inline_.get() + slot_of(work) * limits_.inline_bytes;
+  }
   // Copies the request into the next slot (bytes too when inline). Room and sizes were checked.
   SendWork& push(const SendRequest& request);
   void pop() { ++head_; }
   void clear() { head_ = tail_; }
 
  private:
+  size_t slot_of(const SendWork& work) const { return static_cast<size_t>(&work - ring_.get()); }
+
   SendQueueLimits limits_;
-  uint32_t capacity_;  // power of two
+  uint32_t mask_;      // slots - 1; their number is a power of two
   uint32_t head_ = 0;  // free-running
   uint32_t tail_ = 0;
-  std::unique_ptr<SendWork[]> ring_;
-  std::unique_ptr<Sge[]> sges_;
-  std::unique_ptr<uint8_t[]> inline_;
+  Slots<SendWork> ring_;
+  Slots<Sge> sges_;
+  Slots<uint8_t> inline_;
 };
 
 // A slot of a receive queue or shared receive queue.
@@ -140,11 +158,11 @@ class ReceiveQueue {
 
   uint32_t limit_ = 0;
   uint32_t max_sges_;
-  uint32_t capacity_ = 0;
+  uint32_t mask_ = 0;
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
-  std::unique_ptr<ReceiveWork[]> ring_;
-  std::unique_ptr<Sge[]> sges_;
+  Slots<ReceiveWork> ring_;
+  Slots<Sge> sges_;
 };
 
 }  // namespace verbena::engine

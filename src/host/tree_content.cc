@@ -153,6 +153,8 @@ void add_device(Builder& out, const DeviceModel& device, size_t index) {
   const std::string slot = "sys/" + below;
   add_pci(out, slot, device, index);
 
+  out.link("sys/bus/pci/devices/" + address, "../../../" + below);
+
   const std::string verbs = fmt::format("uverbs{}", index);
   const std::string root = slot + "/infiniband/" + device.name;
   out.file(root + "/node_guid", guid_groups(device.node_guid));

@@ -1,0 +1,42 @@
+// --device and --config are the two environment variables by another name, so that a program and
+// its children see the devices the command line asked for.
+#include <errno.h>
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include "tools/command.h"
+
+namespace verbena::tools {
+
+void add_device_options(CLI::App& command, DeviceOptions& options) {
+  command
+      .add_option("--device", options.devices,
+                  "NAME=INTERFACE: show only this device, under this name, on this network "
+                  "interface (may be repeated; NAME= may be left out)")
+      ->type_name("NAME=INTERFACE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--config", options.config, "TOML file with devices, names, limits, GID order")
+      ->type_name("FILE");
+}
+
+Result<std::vector<host::DeviceModel>> load_chosen_devices(const DeviceOptions& options) {
+  if (!options.devices.empty())
+    setenv("VERBENA_DEVICES", fmt::format("{}", fmt::join(options.devices, ",")).c_str(), 1);
+  if (!options.config.empty()) setenv("VERBENA_CONFIG", options.config.c_str(), 1);
+  if (const char* config = getenv("VERBENA_CONFIG"); config != nullptr && config[0] != '\0') {
+    // Absolute, because the program may change its working directory.
+    char* absolute = realpath(config, nullptr);
+    if (absolute != nullptr) setenv("VERBENA_CONFIG", absolute, 1);
+    free(absolute);
+  }
+  return host::load_devices();
+}
+
+int complain(const char* command, const std::string& message, int status) {
+  fmt::print(stderr, "verbena {}: {}\n", command, message);
+  return status;
+}
+
+}  // namespace verbena::tools

@@ -1,0 +1,65 @@
+// verbena explain: a status or errno in words, or the causes in an explain log.
+#include <errno.h>
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iostream>
+
+#include "tools/command.h"
+#include "tools/explain_log.h"
+#include "tools/explain_text.h"
+
+namespace verbena::tools {
+namespace {
+
+bool is_log(const std::string& query) {
+  struct stat info;
+  return query == "-" || (stat(query.c_str(), &info) == 0 && !S_ISDIR(info.st_mode));
+}
+
+int explain(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    for (const auto& list : {status_explanations(), errno_explanations()})
+      for (const Explanation& entry : list)
+        fmt::print("{:>3}  {:<28} {}\n", entry.number, entry.name, entry.text);
+    return 0;
+  }
+  const std::string query = fmt::format("{}", fmt::join(words, " "));
+  const std::string found = explain_query(query);
+  if (!found.empty()) {
+    fmt::print("{}", found);
+    return 0;
+  }
+  if (is_log(query)) {
+    if (query == "-") {
+      fmt::print("{}", summarise_log(std::cin));
+      return 0;
+    }
+    std::ifstream in(query);
+    if (!in) return complain("explain", fmt::format("{}: {}", query, strerror(errno)), 1);
+    fmt::print("{}", summarise_log(in));
+    return 0;
+  }
+  return complain("explain",
+                  fmt::format("'{}' is no completion status, errno or log file; verbena explain "
+                              "without arguments lists what is known",
+                              query),
+                  2);
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Invocation& invocation) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App* command = app.add_subcommand(
+      "explain", "Say what a completion status, an errno or an explain log means");
+  command->add_option("WHAT", *words,
+                      "A number or name (12, RETRY_EXC_ERR, ENOMEM), the sentence a program "
+                      "printed, or a log file written with VERBENA_LOG=explain:FILE (- is stdin); "
+                      "without it, the list of all");
+  command->callback([words, &invocation] { invocation.status = explain(*words); });
+}
+
+}  // namespace verbena::tools

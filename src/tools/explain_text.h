@@ -1,0 +1,33 @@
+// What a completion status or errno means in RDMA: which call gives it, what usually causes it and
+// what to change. The words `verbena explain` prints.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace verbena::tools {
+
+struct Explanation {
+  int number;
+  const char* name;    // "IBV_WC_RETRY_EXC_ERR", "ENOMEM"
+  const char* text;    // the sentence programs print for it
+  const char* where;   // which call or which side reports it
+  const char* causes;  // one per line
+  const char* change;  // what to do, one per line
+};
+
+std::span<const Explanation> status_explanations();  // IBV_WC_*, in numeric order, 0..23
+std::span<const Explanation> errno_explanations();
+
+// Every explanation that `query` names: a number (both kinds), a name with or without "IBV_WC_"
+// in any case, or words of the printed sentence. Empty when nothing fits.
+std::string explain_query(std::string_view query);
+
+// The explanation whose name or sentence stands in `line`, or nullptr. Names win over sentences.
+const Explanation* find_in_line(std::string_view line);
+
+// The layout of one explanation.
+std::string explanation_text(const Explanation& explanation);
+
+}  // namespace verbena::tools

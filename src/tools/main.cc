@@ -1,0 +1,41 @@
+// The `verbena` command: one subcommand per file. See docs/verbena.1.
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/command.h"
+
+int main(int argc, char** argv) {
+  using namespace verbena::tools;
+  CLI::App app(
+      "RDMA without the hardware: runs unmodified RDMA programs over RoCE v2 in user space");
+  app.name("verbena");
+  app.set_version_flag("--version", "verbena " VERBENA_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "verbena COMMAND --help describes a command. Environment: VERBENA_CONFIG=FILE and "
+      "VERBENA_DEVICES=NAME=INTERFACE,... choose the devices, VERBENA_LOG=explain says the "
+      "cause of every error.");
+
+  // The parser would hand what follows "--" to the wrong level, so it is cut off first.
+  Invocation invocation;
+  int parsed = argc;
+  for (int i = 1; i < argc && !invocation.dashes; ++i) {
+    if (strcmp(argv[i], "--") != 0) continue;
+    invocation.dashes = true;
+    invocation.after_dashes.assign(argv + i + 1, argv + argc);
+    parsed = i;
+  }
+  add_run(app, invocation);
+  add_devices(app, invocation);
+  add_stats(app, invocation);
+  add_explain(app, invocation);
+  add_doctor(app, invocation);
+
+  try {
+    app.parse(parsed, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (fflush(stdout) != 0) return 1;
+  return invocation.status;
+}

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "libraries.h"
+#include "shim/libraries.h"
 
 // Only versions up to the one we were built with are understood.
 __attribute__((visibility("default"))) unsigned la_version(unsigned version) {

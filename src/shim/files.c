@@ -7,7 +7,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "paths.h"
+#include "shim/paths.h"
 
 // glibc's checked forms, called by programs built with _FORTIFY_SOURCE.
 int __open_2(const char* path, int flags);

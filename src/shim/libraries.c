@@ -1,6 +1,6 @@
 // The four names and their replacements, found from the address of this very object.
 #define _GNU_SOURCE
-#include "libraries.h"
+#include "shim/libraries.h"
 
 #include <dlfcn.h>
 #include <errno.h>

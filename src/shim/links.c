@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "paths.h"
+#include "shim/paths.h"
 
 char* __realpath_chk(const char* path, char* out, size_t size);
 ssize_t __readlink_chk(const char* path, char* out, size_t size, size_t room);

@@ -5,8 +5,8 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "libraries.h"
-#include "paths.h"
+#include "shim/libraries.h"
+#include "shim/paths.h"
 
 #if defined(__clang__)
 #define PASS_ON __attribute__((musttail)) return

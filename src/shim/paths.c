@@ -1,6 +1,6 @@
 // The redirection itself. Longest-lived rule: when in doubt, the caller's own path is used.
 #define _GNU_SOURCE
-#include "paths.h"
+#include "shim/paths.h"
 
 #include <dlfcn.h>
 #include <errno.h>

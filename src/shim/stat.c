@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "paths.h"
+#include "shim/paths.h"
 
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout for both names");
 

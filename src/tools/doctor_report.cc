@@ -4,6 +4,7 @@
 #include "tools/doctor_report.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -106,9 +107,11 @@ void describe_libraries(const Inspection& in, Report& out) {
   }
   for (const char* name : kRdmaLibraries) {
     const Library* library = in.find(name);
-    // A DT_RPATH hides ours from the search here too; the audit module puts it back.
-    if (library != nullptr && !library->path.empty() && !in.ours(*library) &&
-        in.program.rpath_of.empty())
+    if (library == nullptr || library->path.empty() || in.ours(*library)) continue;
+    if (access((in.folder + "/" + name).c_str(), R_OK) != 0 && name != kRdmaLibraries[0])
+      out.line("libraries",
+               fmt::format("{} is the system's: its rdma_cm calls find no device", name));
+    else if (in.program.rpath_of.empty())  // else a DT_RPATH hid ours, and the audit module helps
       out.problem(fmt::format("{} comes from {}, not from {}", name, library->path, in.folder));
   }
 }

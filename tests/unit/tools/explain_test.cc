@@ -1,0 +1,118 @@
+// `verbena explain`: complete tables, every way to name an entry, and log summaries. The texts are
+// frozen in golden/explain.txt; a change shows up there.
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "tools/explain_log.h"
+#include "tools/explain_text.h"
+
+namespace verbena::tools {
+namespace {
+
+TEST(Explain, StatusesAreNumberedZeroTo23) {
+  int number = 0;
+  for (const Explanation& entry : status_explanations()) {
+    EXPECT_EQ(entry.number, number++);
+    EXPECT_EQ(std::string(entry.name).rfind("IBV_WC_", 0), 0u);
+  }
+  EXPECT_EQ(number, 24);
+}
+
+TEST(Explain, ErrnosCarryTheSystemsSentence) {
+  std::set<int> seen;
+  for (const Explanation& entry : errno_explanations()) {
+    EXPECT_STREQ(entry.text, strerror(entry.number)) << entry.name;
+    EXPECT_STREQ(entry.name, strerrorname_np(entry.number));
+    EXPECT_TRUE(seen.insert(entry.number).second) << entry.name;
+  }
+  for (int wanted : {ENOMEM, EINVAL, EOPNOTSUPP, ENODEV, ETIMEDOUT, EADDRINUSE, EAGAIN})
+    EXPECT_EQ(seen.count(wanted), 1u) << wanted;
+}
+
+TEST(Explain, EverythingIsSaid) {
+  for (const auto& list : {status_explanations(), errno_explanations()})
+    for (const Explanation& entry : list)
+      for (const char* field : {entry.text, entry.where, entry.causes, entry.change})
+        EXPECT_GT(strlen(field), 6u) << entry.name;
+}
+
+TEST(Explain, GoldenText) {
+  std::string all;
+  for (const auto& list : {status_explanations(), errno_explanations()})
+    for (const Explanation& entry : list) all += explanation_text(entry) + "\n";
+  const std::string path = GOLDEN "/explain.txt";
+  if (getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << all;
+  std::ifstream in(path);
+  const std::string golden(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(all, golden) << "run with UPDATE_GOLDEN=1 when the change is meant";
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+TEST(Explain, NamesNumbersAndSentences) {
+  const std::string line = "IBV_WC_RETRY_EXC_ERR (12): transport retry counter exceeded";
+  for (const char* query : {"IBV_WC_RETRY_EXC_ERR", "retry_exc_err", "RETRY_EXC_ERR",
+                            "transport retry counter exceeded", "Transport Retry"})
+    EXPECT_EQ(first_line(explain_query(query)), line) << query;
+  const std::string both = explain_query("12");
+  EXPECT_EQ(first_line(both), line);
+  EXPECT_NE(both.find("\nENOMEM (12): "), std::string::npos);
+  EXPECT_EQ(first_line(explain_query("enomem")), "ENOMEM (12): Cannot allocate memory");
+  EXPECT_EQ(first_line(explain_query("95")), "EOPNOTSUPP (95): Operation not supported");
+  EXPECT_EQ(explain_query("4242"), "");
+  EXPECT_EQ(explain_query("nonsense"), "");
+  EXPECT_EQ(explain_query("xyz"), "");
+}
+
+TEST(Explain, FindsTheStatusInALine) {
+  EXPECT_EQ(find_in_line("completion RNR_RETRY_EXC_ERR of QP 3")->number, 13);
+  EXPECT_EQ(find_in_line("status IBV_WC_REM_ACCESS_ERR")->number, 10);
+  EXPECT_EQ(find_in_line("failed: remote access error")->number, 10);
+  EXPECT_EQ(find_in_line("post_send: ENOMEM")->number, ENOMEM);
+  EXPECT_EQ(find_in_line("all is well"), nullptr);
+}
+
+TEST(ExplainLog, CountsEqualCauses) {
+  std::istringstream log(
+      "some output\n"
+      "verbena: [41] QP 0x030001: rkey 0x1234 names no region (REM_ACCESS_ERR)\n"
+      "verbena: [42] QP 0x040007: rkey 0x99 names no region (REM_ACCESS_ERR)\n"
+      "[1,0]<stderr>: verbena: [43] post_send: queue full\n");
+  EXPECT_EQ(summarise_log(log),
+            "3 lines, 2 different causes\n"
+            "\n"
+            "2 times: [41] QP 0x030001: rkey 0x1234 names no region (REM_ACCESS_ERR)\n"
+            "  IBV_WC_REM_ACCESS_ERR (10): remote access error\n"
+            "  change   Compare remote_addr, length and rkey with the peer's ibv_reg_mr; set the "
+            "remote access flag at both ibv_reg_mr and ibv_modify_qp(INIT) of the peer.\n"
+            "\n"
+            "1 times: [43] post_send: queue full\n");
+}
+
+TEST(ExplainLog, SaysWhenThereIsNothing) {
+  std::istringstream log("hello\n");
+  EXPECT_EQ(summarise_log(log),
+            "no line starts with \"verbena: \"; write a log with VERBENA_LOG=explain:FILE\n");
+}
+
+TEST(ExplainLog, KeepsABoundedNumberOfCauses) {
+  std::string text;
+  for (size_t i = 0; i < kMaxLogCauses + 100; ++i) {
+    std::string word;
+    for (size_t n = i; n > 0; n /= 20) word += static_cast<char>('a' + n % 20);
+    text += "verbena: cause " + word + "\n";
+  }
+  std::istringstream log(text);
+  EXPECT_EQ(first_line(summarise_log(log)), "4196 lines, 4096 different causes");
+}
+
+}  // namespace
+}  // namespace verbena::tools

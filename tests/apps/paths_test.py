@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""What programs see outside the verbs API under `verbena run`: /sys/class/infiniband and
+/dev/infiniband in every mode, as root and as nobody; and how run refuses what it cannot run."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import harness
+from harness import AppTest, VERBENA, run
+
+NOBODY = 65534
+HAVE_IBSTAT = shutil.which("ibstat") is not None
+HAVE_UCX = shutil.which("ucx_info") is not None
+HAVE_VERBS = os.path.exists(os.path.join(harness.LIB, "libibverbs.so.1"))
+
+
+def verbena(*arguments, user=None, **extra):
+    env = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}
+    env.update(extra)
+    return run([VERBENA, *arguments], env=env, user=user)
+
+
+def user_namespaces():
+    """Whether nobody may make a user and mount namespace here."""
+    return subprocess.run(["unshare", "-Urm", "true"], user=NOBODY,
+                          capture_output=True).returncode == 0
+
+
+class Modes(AppTest):
+    def check_view(self, mode, user=None):
+        script = (
+            "cat /sys/class/infiniband/probe0/ports/1/link_layer\n"
+            "cat /sys/class/infiniband/probe0/ports/1/gids/0\n"
+            "ls /sys/class/infiniband/probe0/device/net\n"
+            "readlink -f /sys/class/infiniband/probe0/device\n"
+            "stat -Lc %F /dev/infiniband/uverbs0 /dev/infiniband/probe0\n"
+            "cd /sys/class/infiniband/probe0 && cat node_type\n"
+            "echo /sys/class/infiniband/*\n"
+            "echo written > /dev/null && echo null\n")
+        outcome = verbena("run", "--device", "probe0=near0", "--mode", mode, "--", "/bin/sh", "-c",
+                          script, user=user)
+        self.assert_ok(outcome)
+        self.assertEqual(outcome.output.splitlines(), [
+            "Ethernet", "0000:0000:0000:0000:0000:ffff:0a63:0001", "near0",
+            "/sys/devices/pcibe00:00/be00:00:00.0", "character special file",
+            "character special file", "1: CA", "/sys/class/infiniband/probe0", "null"])
+
+    def test_env(self):
+        self.check_view("env")
+
+    def test_audit(self):
+        self.check_view("audit")
+
+    def test_namespace(self):
+        self.check_view("ns")
+
+    def test_env_as_nobody(self):
+        self.check_view("env", user=NOBODY)
+
+    def test_namespace_as_nobody(self):
+        if not user_namespaces():
+            self.skipTest("no user namespaces for users here")
+        self.check_view("ns", user=NOBODY)
+
+    def test_namespace_keeps_the_user_and_the_rest_of_sys_and_dev(self):
+        if not user_namespaces():
+            self.skipTest("no user namespaces for users here")
+        outcome = verbena("run", "--mode", "ns", "--", "/bin/sh", "-c",
+                          "id -u; id -g; test -d /sys/class/net && echo net; "
+                          "test -c /dev/zero && head -c1 /dev/zero | wc -c; test -d /dev/shm && "
+                          "echo shm; pwd", user=NOBODY)
+        self.assert_ok(outcome)
+        self.assertEqual(outcome.output.split(),
+                         ["65534", str(os.getgid()), "net", "1", "shm", os.getcwd()])
+
+    def test_namespace_leaves_the_machine_alone(self):
+        self.assert_ok(verbena("run", "--mode", "ns", "--", "/bin/true"))
+        self.assertFalse(os.path.exists("/dev/infiniband/probe0"))
+        mounts = pathlib.Path("/proc/self/mounts").read_text()
+        self.assertNotIn("verbena /sys", mounts)
+        self.assertNotIn("verbena /dev", mounts)
+
+    def test_no_parent_process_is_left(self):
+        outcome = verbena("run", "--", "/bin/sh", "-c", "cat /proc/$PPID/comm")
+        self.assert_ok(outcome)
+        self.assertTrue(outcome.output.startswith("python3"), outcome.output)
+
+
+@unittest.skipUnless(HAVE_IBSTAT, "ibstat is not installed (infiniband-diags)")
+class InfinibandDiags(AppTest):
+    def test_ibstat(self):
+        for mode in ["env", "ns"]:
+            outcome = verbena("run", "--device", "probe0=near0", "--mode", mode, "--", "ibstat")
+            self.assert_ok(outcome)
+            for text in ["CA 'probe0'", "State: Active", "Rate: 100", "Link layer: Ethernet"]:
+                self.assertIn(text, outcome.output)
+
+    def test_ibstatus(self):
+        for mode in ["env", "ns"]:
+            outcome = verbena("run", "--device", "probe0=near0", "--mode", mode, "ibstatus")
+            self.assert_ok(outcome)
+            self.assertIn("Infiniband device 'probe0' port 1 status:", outcome.output)
+            self.assertIn("0000:0000:0000:0000:0000:ffff:0a63:0001", outcome.output)
+
+
+@unittest.skipUnless(HAVE_UCX and HAVE_VERBS, "ucx_info is not installed (ucx-utils)")
+class Ucx(AppTest):
+    def test_ucx_finds_the_device(self):
+        outcome = verbena("run", "--device", "probe0=near0", "--", "ucx_info", "-d")
+        self.assert_ok(outcome)
+        self.assertIn("probe0:1", outcome.output)
+        self.assertIn("rc_verbs", outcome.output)
+
+
+class Refusals(AppTest):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def compile(self, *options):
+        path = os.path.join(self.folder, "program")
+        source = path + ".c"
+        pathlib.Path(source).write_text("int main(void) { return 7; }\n")
+        done = subprocess.run(["cc", "-o", path, source, *options], capture_output=True)
+        return path if done.returncode == 0 else None
+
+    def test_exit_status_is_the_programs(self):
+        self.assertEqual(verbena("run", self.compile()).code, 7)
+
+    def test_missing_program(self):
+        outcome = verbena("run", "--", "no-such-program")
+        self.assertEqual(outcome.code, 127)
+        self.assertEqual(outcome.output, "verbena run: no-such-program: not found in PATH\n")
+
+    def test_not_executable(self):
+        self.assertEqual(verbena("run", "/etc/passwd").code, 126)
+
+    def test_no_program(self):
+        outcome = verbena("run")
+        self.assertEqual(outcome.code, 2)
+        self.assertIn("no program given", outcome.output)
+
+    def test_static(self):
+        path = self.compile("-static")
+        if path is None:
+            self.skipTest("no static C library here")
+        outcome = verbena("run", "--", path)
+        self.assertEqual(outcome.code, 2)
+        self.assertIn("is statically linked", outcome.output)
+        self.assertIn("--mode ns", outcome.output)
+        self.assertEqual(outcome.output.count("\n"), 1)
+        self.assertEqual(verbena("run", "--mode", "ns", "--", path).code, 7)
+
+    def test_set_user_id(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can make a program of another user")
+        path = self.compile()
+        os.chown(path, NOBODY, NOBODY)
+        os.chmod(path, 0o4755)
+        outcome = verbena("run", "--", path)
+        self.assertEqual(outcome.code, 2)
+        self.assertIn("is set-user-ID", outcome.output)
+        self.assertEqual(outcome.output.count("\n"), 1)
+
+    def test_missing_interface(self):
+        outcome = verbena("run", "--device", "a=eth9", "--", "/bin/true")
+        self.assertEqual(outcome.code, 2)
+        self.assertIn("wants interface 'eth9', which does not exist; interfaces here: lo",
+                      outcome.output)
+
+    def test_malformed_config(self):
+        path = os.path.join(self.folder, "v.toml")
+        pathlib.Path(path).write_text("mtu = 1024\n[[device]\n")
+        outcome = verbena("devices", VERBENA_CONFIG=path)
+        self.assertEqual(outcome.code, 2)
+        self.assertTrue(outcome.output.startswith(f"verbena devices: {path}:2: not valid TOML"),
+                        outcome.output)
+        self.assertEqual(outcome.output.count("\n"), 1)
+
+
+class Command(AppTest):
+    def test_help_of_every_command(self):
+        self.assert_ok(verbena("--help"))
+        for command in ["run", "devices", "stats", "explain", "doctor"]:
+            outcome = verbena(command, "--help")
+            self.assert_ok(outcome)
+            self.assertIn("Usage: verbena " + command, outcome.output)
+
+    def test_unknown_command_is_a_misuse(self):
+        self.assertEqual(verbena("dance").code, 2)
+
+    def test_devices(self):
+        outcome = verbena("devices", "--json")
+        self.assert_ok(outcome)
+        devices = json.loads(outcome.output)["devices"]
+        # far0 has only a link-local address, so it stands between the two.
+        self.assertEqual([d["interface"] for d in devices], ["near0", "far0", "lo"])
+        self.assertEqual(devices[0]["gids"][0]["address"], harness.NEAR)
+        self.assertEqual(devices[0]["gids"][0]["reason"], "IPv4 address 10.99.0.1/24 of near0")
+
+    def test_arguments_pass_unchanged(self):
+        outcome = verbena("run", "/bin/echo", "--device", "x", "--", "-h", "a b")
+        self.assert_ok(outcome)
+        self.assertEqual(outcome.output, "--device x -- -h a b\n")
+        outcome = verbena("run", "--", "/bin/echo", "--version", "--", "-n")
+        self.assert_ok(outcome)
+        self.assertEqual(outcome.output, "--version -- -n\n")
+
+    def test_print_env_is_shell(self):
+        outcome = verbena("run", "--device", "probe0=near0", "--print-env")
+        self.assert_ok(outcome)
+        shell = run(["/bin/sh", "-c", outcome.output + "cat /sys/class/infiniband/probe0/node_type"])
+        self.assert_ok(shell)
+        self.assertEqual(shell.output, "1: CA\n")
+
+    def test_stats_without_processes(self):
+        outcome = verbena("stats")
+        self.assert_ok(outcome)
+        self.assertEqual(outcome.output, "no RDMA process runs in this network namespace\n")
+        self.assertIn("verbena_processes 0", verbena("stats", "--prometheus").output)
+
+    def test_bash_completion(self):
+        script = os.path.join(os.path.dirname(__file__), "../../scripts/verbena.bash-completion")
+        complete = (f"source {script}; COMP_WORDS=(verbena {{}}); COMP_CWORD=$((${{#COMP_WORDS[@]}}"
+                    "-1)); _verbena; echo ${COMPREPLY[@]}")
+
+        def words(line):
+            text = complete.replace("{}", line).replace("{{", "{").replace("}}", "}")
+            return run(["bash", "--norc", "-c", text]).output.split()
+
+        self.assertEqual(words("d"), ["devices", "doctor"])
+        self.assertEqual(words("run --mode a"), ["auto", "audit"])
+        self.assertEqual(words("stats --pro"), ["--prometheus"])
+
+
+if __name__ == "__main__":
+    harness.main()

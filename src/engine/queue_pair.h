@@ -84,6 +84,9 @@ class QueuePair {
   int post_send(Instant now, const SendRequest& request);
   int post_receive(uint64_t wr_id, std::span<const Sge> sges);
 
+  // Send work requests that fit now.
+  uint32_t send_room() const { return send_queue_.room(); }
+
   void receive(Instant now, const RxPacket& packet);
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t budget);
   void on_time(Instant now);

@@ -102,6 +102,7 @@ class SendQueue {
   const SendQueueLimits& limits() const { return limits_; }
   bool empty() const { return head_ == tail_; }
   bool full() const { return tail_ - head_ >= limits_.work_requests; }
+  uint32_t room() const { return limits_.work_requests - (tail_ - head_); }
   uint32_t head() const { return head_; }
   uint32_t tail() const { return tail_; }
   SendWork& at(uint32_t index) { return ring_[index & mask_]; }

@@ -1,0 +1,108 @@
+// Multicast attachments. The engine filters groups per queue pair; the socket of the process joins
+// a group with the first attachment and leaves it with the last.
+#include <algorithm>
+#include <map>
+
+#include "abi/errors.h"
+#include "abi/operations.h"
+
+namespace verbena::abi {
+namespace {
+
+struct Membership {
+  engine::Gid group;
+  uint32_t interface = 0;
+  auto operator<=>(const Membership&) const = default;
+};
+
+// Under the process lock.
+std::map<Membership, uint32_t>& memberships() {
+  static auto* instance = new std::map<Membership, uint32_t>;
+  return *instance;
+}
+
+int join(host::Process& process, const Membership& membership) {
+  auto [it, fresh] = memberships().try_emplace(membership, 0);
+  if (fresh) {
+    int error = process.join_multicast(membership.group, static_cast<int>(membership.interface));
+    if (error) {
+      memberships().erase(it);
+      return error;
+    }
+  }
+  ++it->second;
+  return 0;
+}
+
+void leave(host::Process& process, const Membership& membership) {
+  auto it = memberships().find(membership);
+  if (it == memberships().end() || --it->second > 0) return;
+  process.leave_multicast(membership.group, static_cast<int>(membership.interface));
+  memberships().erase(it);
+}
+
+int check(const char* call, const ibv_qp& qp, const engine::Gid& group) {
+  if (qp.qp_type != IBV_QPT_UD)
+    return refuse(EINVAL, "{}: QP {:#x} is not a UD queue pair", call, qp.qp_num);
+  if (!group.is_multicast())
+    return refuse(EINVAL, "{}: {} is not a multicast address", call, host::gid_address(group));
+  return 0;
+}
+
+engine::Gid group_of(const ibv_gid* gid) {
+  engine::Gid group;
+  std::copy_n(gid->raw, 16, group.bytes.begin());
+  return group;
+}
+
+}  // namespace
+}  // namespace verbena::abi
+
+using namespace verbena;
+using namespace verbena::abi;
+
+extern "C" {
+
+int ibv_attach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
+  return shielded([&] {
+    engine::Gid group = group_of(gid);
+    if (int error = check("ibv_attach_mcast", *base, group)) return error;
+    Membership membership{group, model_of(base->context)->ifindex};
+    QpCore& core = *cast(base)->core;
+    host::Process& process = host::Process::get();
+    host::Process::Guard guard(process);
+    if (!core.queue) return EIO;
+    auto& groups = core.groups;
+    if (std::find(groups.begin(), groups.end(), group) != groups.end()) return 0;
+    if (int error = join(process, membership))
+      return refuse(error, "ibv_attach_mcast: cannot join {} on interface {}",
+                    host::gid_address(group), membership.interface);
+    if (int error = process.engine().attach_multicast(core.queue, group)) {
+      leave(process, membership);
+      return error;
+    }
+    groups.push_back(group);
+    return 0;
+  });
+}
+
+int ibv_detach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
+  return shielded([&] {
+    engine::Gid group = group_of(gid);
+    if (int error = check("ibv_detach_mcast", *base, group)) return error;
+    Membership membership{group, model_of(base->context)->ifindex};
+    QpCore& core = *cast(base)->core;
+    host::Process& process = host::Process::get();
+    host::Process::Guard guard(process);
+    auto it = std::find(core.groups.begin(), core.groups.end(), group);
+    if (it == core.groups.end() || !core.queue)
+      return refuse(EINVAL, "ibv_detach_mcast: QP {:#x} is not attached to {}", base->qp_num,
+                    host::gid_address(group));
+    process.engine().detach_multicast(core.queue, group);
+    core.groups.erase(it);
+    leave(process, membership);
+    return 0;
+  });
+}
+
+}  // extern "C"

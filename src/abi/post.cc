@@ -1,0 +1,149 @@
+// ibv_post_send and ibv_post_recv: C work requests become the engine's, one by one, up to the first
+// that is refused.
+#include "abi/post.h"
+#include "abi/errors.h"
+#include "abi/operations.h"
+
+namespace verbena::abi {
+namespace {
+
+static_assert(sizeof(ibv_sge) == sizeof(engine::Sge) &&
+              offsetof(ibv_sge, addr) == offsetof(engine::Sge, address) &&
+              offsetof(ibv_sge, length) == offsetof(engine::Sge, length) &&
+              offsetof(ibv_sge, lkey) == offsetof(engine::Sge, lkey));
+static_assert(int{IBV_SEND_FENCE} == engine::kFence &&
+              int{IBV_SEND_SIGNALED} == engine::kSignaled &&
+              int{IBV_SEND_SOLICITED} == engine::kSolicited &&
+              int{IBV_SEND_INLINE} == engine::kInline);
+static_assert(int{IBV_WR_RDMA_WRITE} == int(engine::WrOpcode::kRdmaWrite) &&
+              int{IBV_WR_SEND_WITH_INV} == int(engine::WrOpcode::kSendWithInv) &&
+              int{IBV_WR_BIND_MW} == int(engine::WrOpcode::kBindMw) &&
+              int{IBV_WR_ATOMIC_FETCH_AND_ADD} == int(engine::WrOpcode::kAtomicFetchAndAdd) &&
+              kWrFlush == int(engine::WrOpcode::kFlush) &&
+              kWrAtomicWrite == int(engine::WrOpcode::kAtomicWrite));
+
+// Fields beyond the common ones. EINVAL / EOPNOTSUPP where they make no sense.
+int fill_operation(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& request) {
+  switch (static_cast<int>(wr.opcode)) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+    case kWrAtomicWrite:
+      request.remote_address = wr.wr.rdma.remote_addr;
+      request.rkey = wr.wr.rdma.rkey;
+      return 0;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      request.remote_address = wr.wr.atomic.remote_addr;
+      request.rkey = wr.wr.atomic.rkey;
+      request.compare_add = wr.wr.atomic.compare_add;
+      request.swap = wr.wr.atomic.swap;
+      return 0;
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+      if (qp.base.base.qp_base.qp_type != IBV_QPT_UD) return 0;
+      return fill_datagram(wr.wr.ud.ah, wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey, request);
+    case IBV_WR_LOCAL_INV:
+      return 0;
+    case IBV_WR_BIND_MW:
+      return fill_bind(wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info, request);
+    case IBV_WR_TSO:
+      return refuse(EOPNOTSUPP, "ibv_post_send: segmentation offload is for raw packets");
+    default:
+      return refuse(EINVAL, "ibv_post_send: opcode {}", static_cast<int>(wr.opcode));
+  }
+}
+
+int convert(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& request) {
+  constexpr unsigned kKnownFlags =
+      IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+  if (wr.send_flags & ~kKnownFlags)
+    return refuse(EINVAL,
+                  "ibv_post_send: QP {:#x}: send_flags {:#x} has bits for raw packets or "
+                  "unknown ones",
+                  qp.base.base.qp_base.qp_num, wr.send_flags);
+  if (wr.num_sge < 0)
+    return refuse(EINVAL, "ibv_post_send: QP {:#x}: num_sge {}", qp.base.base.qp_base.qp_num,
+                  wr.num_sge);
+  request = {};
+  request.wr_id = wr.wr_id;
+  request.opcode = static_cast<engine::WrOpcode>(wr.opcode);
+  request.flags = wr.send_flags;
+  request.imm_or_rkey = wr.imm_data;
+  request.sges = {reinterpret_cast<const engine::Sge*>(wr.sg_list),
+                  static_cast<size_t>(wr.num_sge)};
+  request.xrc_srqn =
+      qp.base.base.qp_base.qp_type == IBV_QPT_XRC_SEND ? wr.qp_type.xrc.remote_srqn : 0;
+  return fill_operation(qp, wr, request);
+}
+
+int refuse_closed() {
+  return shielded([] { return refuse(EIO, "post: the device of this queue pair was closed"); });
+}
+
+}  // namespace
+
+int fill_datagram(ibv_ah* ah, uint32_t qpn, uint32_t qkey, engine::SendRequest& request) {
+  if (!ah) return refuse(EINVAL, "post_send: a datagram needs an address handle");
+  request.route = &cast(ah)->route;
+  request.remote_qpn = qpn;
+  request.remote_qkey = qkey;
+  return 0;
+}
+
+int fill_bind(ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info,
+              engine::SendRequest& request) {
+  if (!mw) return refuse(EINVAL, "post_send: bind without a memory window");
+  if (info.mr && cast(info.mr)->region == nullptr)
+    return refuse(EINVAL, "post_send: bind to a region that is no longer registered");
+  request.sges = {};
+  request.bind.window = &cast(mw)->engine;
+  request.bind.region = info.mr ? &cast(info.mr)->region->engine : nullptr;
+  request.bind.new_rkey = rkey;
+  request.bind.address = info.addr;
+  request.bind.length = info.length;
+  request.bind.access = info.mw_access_flags;
+  return 0;
+}
+
+int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad) {
+  Qp* qp = cast(base);
+  host::Process& process = host::Process::get();
+  host::Process::Guard guard(process);
+  engine::QueuePair* queue = qp->queue();
+  int error = queue ? 0 : refuse_closed();
+  Instant now = process.now();
+  engine::SendRequest request;
+  for (; !error && wr; wr = wr->next) {
+    error = shielded([&] {
+      int refused = convert(*qp, *wr, request);
+      return refused ? refused : queue->post_send(now, request);
+    });
+    if (error) break;
+    if (wr->opcode == IBV_WR_BIND_MW) wr->bind_mw.mw->rkey = wr->bind_mw.rkey;
+  }
+  if (error) *bad = wr;
+  process.transmit();
+  return error;
+}
+
+int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  Qp* qp = cast(base);
+  host::Process::Guard guard(host::Process::get());
+  engine::QueuePair* queue = qp->queue();
+  int error = queue ? 0 : refuse_closed();
+  for (; !error && wr; wr = wr->next) {
+    error = shielded([&] {
+      if (wr->num_sge < 0)
+        return refuse(EINVAL, "ibv_post_recv: QP {:#x}: num_sge {}", base->qp_num, wr->num_sge);
+      return queue->post_receive(wr->wr_id, {reinterpret_cast<const engine::Sge*>(wr->sg_list),
+                                             static_cast<size_t>(wr->num_sge)});
+    });
+    if (error) break;
+  }
+  if (error) *bad = wr;
+  return error;
+}
+
+}  // namespace verbena::abi

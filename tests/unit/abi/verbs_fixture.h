@@ -1,0 +1,52 @@
+// A device opened the way programs do it, and owners that destroy what a test made.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+
+namespace verbena::test {
+
+// VERBENA_DEVICES is set by ctest; set here too so that the program can be run by hand.
+inline ibv_context* open_loopback() {
+  setenv("VERBENA_DEVICES", "test0=lo", 0);
+  int count = 0;
+  ibv_device** list = ibv_get_device_list(&count);
+  ibv_context* context = list && count ? ibv_open_device(list[0]) : nullptr;
+  if (list) ibv_free_device_list(list);
+  return context;
+}
+
+class Verbs : public testing::Test {
+ protected:
+  void SetUp() override {
+    context_ = open_loopback();
+    ASSERT_NE(context_, nullptr);
+    pd_ = ibv_alloc_pd(context_);
+    ASSERT_NE(pd_, nullptr);
+  }
+  void TearDown() override {
+    if (pd_) EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
+    if (context_) EXPECT_EQ(ibv_close_device(context_), 0);
+  }
+
+  ibv_qp_init_attr rc_attr(ibv_cq* cq) {
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq;
+    attr.cap = {.max_send_wr = 8,
+                .max_recv_wr = 8,
+                .max_send_sge = 2,
+                .max_recv_sge = 2,
+                .max_inline_data = 64};
+    attr.qp_type = IBV_QPT_RC;
+    return attr;
+  }
+
+  ibv_context* context_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+};
+
+}  // namespace verbena::test

@@ -124,9 +124,18 @@ void copy_attributes(QpAttributes& to, const QpAttributes& from, uint32_t mask) 
   }
 }
 
+// Half of an XRC queue pair has no use for the other half's attributes; programs give them all the
+// same, and the kernel's verbs take them out before they look.
+uint32_t without_other_half(QpType type, uint32_t mask) {
+  if (type == QpType::kXrcSend) return mask & ~(kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
+  if (type == QpType::kXrcRecv) return mask & ~(kAttrMaxQpRdAtomic | kAttrRetryCnt | kAttrRnrRetry);
+  return mask;
+}
+
 }  // namespace
 
 Result<void> QueuePair::modify(Instant now, const QpAttributes& wanted, uint32_t mask) {
+  mask = without_other_half(type(), mask);
   QpState from = state();
   if (mask & kAttrCurState) {
     if (wanted.current_state != from)

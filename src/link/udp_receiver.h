@@ -44,7 +44,7 @@ class UdpReceiver {
   static constexpr size_t kBufferBytes = 65536;
   static constexpr size_t kControlBytes = 256;
   static constexpr uint32_t kIdleCalls = 256;  // after so many empty reads a socket is "idle" ...
-  static constexpr uint32_t kIdleStride = 8;   // ... and read at every eighth call
+  static constexpr uint32_t kIdleStride = 32;  // ... and read at every 32nd call
 
   struct Source {
     int fd = -1;

@@ -1,29 +1,13 @@
 """Many processes on one address and port: sixteen pairs at once, and what the sudden end of one
 process does to the others."""
 
-import glob
 import os
-import re
 import signal
 import time
 
 import harness
-from harness import NEAR, AppTest, environment, finish, free_port, listening, start
-
-
-def brokers():
-    """Pids of the broker processes of this network namespace."""
-    own = os.readlink("/proc/self/ns/net")
-    found = []
-    for path in glob.glob("/proc/[0-9]*/comm"):
-        pid = int(path.split("/")[2])
-        try:
-            if open(path).read().startswith("verbena-broker"[:15]) and \
-                    os.readlink(f"/proc/{pid}/ns/net") == own:
-                found.append(pid)
-        except OSError:
-            pass
-    return sorted(found)
+from harness import (NEAR, AppTest, brokers, environment, finish, free_port, listening, start,
+                     wait_for_no_broker)
 
 
 class Pair:
@@ -69,9 +53,7 @@ class Crowd(AppTest):
 
     def test_broker_leaves_with_the_last_client(self):
         self.assert_ok(*Pair("ib_send_lat", "-n", "100").finish())
-        deadline = time.time() + 10
-        while brokers() and time.time() < deadline:
-            time.sleep(0.05)
+        wait_for_no_broker()
         self.assertEqual(brokers(), [])
 
 

@@ -3,6 +3,7 @@ that tests neither meet each other nor a broker of the machine), pairs of server
 their outputs. Everything started here is ended here, by pid."""
 
 import ctypes
+import glob
 import os
 import re
 import signal
@@ -95,6 +96,28 @@ def listening(port, prefix=()):
     text = subprocess.run([*prefix, "cat", "/proc/net/tcp", "/proc/net/tcp6"],
                           capture_output=True, text=True).stdout
     return re.search(rf":{port:04X} [0-9A-F]+:0000 0A", text) is not None
+
+
+def brokers():
+    """Pids of the broker processes of this network namespace."""
+    own = os.readlink("/proc/self/ns/net")
+    found = []
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        pid = int(path.split("/")[2])
+        try:
+            if open(path).read().startswith("verbena-broker"[:15]) and \
+                    os.readlink(f"/proc/{pid}/ns/net") == own:
+                found.append(pid)
+        except OSError:
+            pass
+    return sorted(found)
+
+
+def wait_for_no_broker(seconds=10):
+    """A broker outlives its last client by a moment; another user's programs must wait for it."""
+    deadline = time.time() + seconds
+    while brokers() and time.time() < deadline:
+        time.sleep(0.05)
 
 
 class Outcome:

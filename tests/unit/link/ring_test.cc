@@ -20,7 +20,7 @@ bool put(RingWriter& writer, std::vector<uint8_t> bytes, uint32_t kind = 1) {
   if (!at) return false;
   RecordHeader header{(total + 7) & ~7u, kind};
   std::memcpy(at, &header, sizeof(header));
-  std::memcpy(at + sizeof(header), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(at + sizeof(header), bytes.data(), bytes.size());
   writer.commit();
   return true;
 }

@@ -1,0 +1,67 @@
+"""The examples of docs/*.md and README.md, executed: every ```console block, command by command, in
+a scratch folder. A command must succeed; a line shown under it must appear in its output (numbers and
+addresses may differ)."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+import harness
+from harness import BUILD, LIB, AppTest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
+
+
+def shape(line):
+    """The line with numbers, addresses and runs of blanks made alike."""
+    return re.sub(r"\s+", " ", re.sub(r"[0-9a-fA-Fx.:]*\d[0-9a-fA-Fx.:]*", "#", line)).strip()
+
+
+def commands(block):
+    found = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif found and line.strip() and line.strip() != "...":
+            found[-1][1].append(line)
+    return found
+
+
+class Pages(AppTest):
+    def run_page(self, path):
+        scratch = tempfile.mkdtemp(prefix="verbena-docs-")
+        env = dict(os.environ, PATH=f"{BUILD}/bin:{os.environ['PATH']}", VERBENA_LIB=LIB,
+                   VERBENA_EXAMPLES=os.path.join(ROOT, "examples"))
+        for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
+            env.pop(name, None)
+        ran = 0
+        try:
+            for block in BLOCK.findall(open(path).read()):
+                for command, expected in commands(block):
+                    done = subprocess.run(["bash", "-c", command], cwd=scratch, env=env,
+                                          stdin=subprocess.DEVNULL, capture_output=True,
+                                          text=True, timeout=120)
+                    output = done.stdout + done.stderr
+                    self.assertEqual(done.returncode, 0, f"{path}: $ {command}\n{output}")
+                    shapes = [shape(line) for line in output.splitlines()]
+                    for line in expected:
+                        self.assertIn(shape(line), shapes, f"{path}: $ {command}\n{output}")
+                    ran += 1
+        finally:
+            shutil.rmtree(scratch)
+        return ran
+
+    def test_every_example(self):
+        ran = 0
+        for path in sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
+            with self.subTest(page=os.path.basename(path)):
+                ran += self.run_page(path)
+        self.assertGreaterEqual(ran, 12)
+
+
+if __name__ == "__main__":
+    harness.main()

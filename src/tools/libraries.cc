@@ -28,6 +28,13 @@ bool readable(const std::string& path) {
   return access(path.c_str(), R_OK) == 0;
 }
 
+// Symbolic links stay: the user may have made one to avoid a space in the real path.
+std::string absolute_path(const std::string& path) {
+  if (path.rfind('/', 0) == 0) return path;
+  char folder[4096];
+  return getcwd(folder, sizeof(folder)) != nullptr ? std::string(folder) + "/" + path : path;
+}
+
 void read_linker_config(const std::string& path, std::vector<std::string>& out, int& budget) {
   if (--budget < 0) return;
   std::ifstream in(path);
@@ -100,12 +107,7 @@ Result<std::string> library_folder() {
     tried.push_back(parent + "/lib");
   }
   for (const std::string& folder : tried)
-    if (readable(folder + "/libverbena-shim.so")) {
-      char* absolute = realpath(folder.c_str(), nullptr);
-      const std::string found = absolute != nullptr ? absolute : folder;
-      free(absolute);
-      return found;
-    }
+    if (readable(folder + "/libverbena-shim.so")) return absolute_path(folder);
   return fail(ENOENT, fmt::format("cannot find Verbena's libraries (looked in {}); set VERBENA_LIB "
                                   "to the folder that holds libverbena-shim.so",
                                   fmt::join(tried, ", ")));

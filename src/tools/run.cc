@@ -57,6 +57,13 @@ int run(const RunOptions& options) {
     return complain("run", "no program given; write verbena run -- PROGRAM ARGUMENTS", 2);
   auto folder = library_folder();
   if (!folder) return complain("run", folder.error().message, 1);
+  if (folder->find_first_of(" :") != std::string::npos)
+    return complain("run",
+                    fmt::format("the libraries lie in '{}', and LD_PRELOAD can name no path with a "
+                                "space or ':'; move them, or link to them: ln -s '{}' "
+                                "/tmp/verbena-lib && export VERBENA_LIB=/tmp/verbena-lib",
+                                *folder, *folder),
+                    1);
 
   Program program;
   Mode mode = options.mode == Mode::kAuto ? Mode::kEnv : options.mode;

@@ -214,7 +214,8 @@ class Command(AppTest):
     def test_print_env_is_shell(self):
         outcome = verbena("run", "--device", "probe0=near0", "--print-env")
         self.assert_ok(outcome)
-        shell = run(["/bin/sh", "-c", outcome.output + "cat /sys/class/infiniband/probe0/node_type"])
+        script = outcome.output + "cat /sys/class/infiniband/probe0/node_type"
+        shell = run(["/bin/sh", "-c", script])
         self.assert_ok(shell)
         self.assertEqual(shell.output, "1: CA\n")
 

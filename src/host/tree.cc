@@ -210,9 +210,8 @@ Result<size_t> write_counters(const std::string& tree, const std::string& device
   for (const CounterValue& counter : counters) {
     if (!valid_counter(counter.name))
       return fail(EINVAL, fmt::format("'{}' is no counter name", counter.name));
-    const bool of_port = counter.name.rfind("port_", 0) == 0;
     const bool words = counter.name == "port_xmit_data" || counter.name == "port_rcv_data";
-    const std::string folder = port + (of_port ? "counters/" : "hw_counters/");
+    const std::string folder = port + counter_folder(counter.name) + "/";
     const std::string path = folder + std::string(counter.name);
     // Renamed into place: a reader sees the old number or the new one, never half of one.
     const std::string aside = fmt::format("{}.{}.{}", folder, counter.name, getpid());

@@ -40,6 +40,10 @@ std::vector<TreeNode> tree_content(std::span<const DeviceModel> devices);
 // be00 belongs to no machine we know, so no real device is hidden.
 std::string pci_address(size_t index);
 
+// The folder of a port's counter: "counters" when the name starts with "port_", else
+// "hw_counters", as Linux drivers divide them.
+const char* counter_folder(std::string_view name);
+
 // A directory only this user can enter, created if need be: below $XDG_RUNTIME_DIR, /dev/shm,
 // $TMPDIR or /tmp, the first that works. Errors: EACCES, naming each that was tried.
 Result<std::string> private_directory();
@@ -52,10 +56,9 @@ Result<std::string> ensure_tree(std::span<const DeviceModel> devices, const std:
 // private_directory() and then ensure_tree().
 Result<std::string> ensure_tree(std::span<const DeviceModel> devices);
 
-// Replaces the values of counter files of port 1 of `device`: names starting "port_" in counters/,
-// others in hw_counters/, created when missing. port_xmit_data and port_rcv_data are given in bytes
-// and written in 4-byte words, as Linux does. Errors: EINVAL a bad name, ENOENT no such device or
-// tree, otherwise the errno of the file operation.
+// Replaces the values of counter files of port 1 of `device`, created when missing. port_xmit_data
+// and port_rcv_data are given in bytes and written in 4-byte words, as Linux does. Errors: EINVAL a
+// bad name, ENOENT no such device or tree, otherwise the errno of the file operation.
 Result<size_t> write_counters(const std::string& tree, const std::string& device,
                               std::span<const CounterValue> counters);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/counters.h"
 #include "host/tree.h"
 
 namespace verbena::host {
@@ -12,56 +13,28 @@ namespace {
 
 using Nodes = std::vector<TreeNode>;
 
-// The counters every port has, at 0 until write_counters() says otherwise.
-constexpr const char* kPortCounters[] = {
-    "port_xmit_data",
-    "port_rcv_data",
-    "port_xmit_packets",
-    "port_rcv_packets",
-    "port_rcv_errors",
-    "port_xmit_discards",
-    "port_xmit_wait",
-    "port_rcv_constraint_errors",
-    "port_xmit_constraint_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "unicast_xmit_packets",
-    "unicast_rcv_packets",
-    "multicast_xmit_packets",
-    "multicast_rcv_packets",
-    "symbol_error",
-    "link_error_recovery",
-    "link_downed",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "VL15_dropped",
-};
-
-constexpr const char* kHwCounters[] = {
-    "out_of_sequence",
-    "duplicate_request",
-    "packet_seq_err",
-    "implied_nak_seq_err",
-    "rnr_nak_retry_err",
-    "local_ack_timeout_err",
-    "out_of_buffer",
-    "req_cqe_error",
-    "req_cqe_flush_error",
-    "req_remote_access_errors",
-    "req_remote_invalid_request",
-    "resp_cqe_error",
-    "resp_cqe_flush_error",
-    "resp_local_length_error",
-    "resp_remote_access_errors",
-    "rx_write_requests",
-    "rx_read_requests",
-    "rx_atomic_requests",
-    "rx_icrc_encapsulated",
-    "np_cnp_sent",
-    "np_ecn_marked_roce_packets",
-    "rp_cnp_handled",
-    "rp_cnp_ignored",
-    "lifespan",
+// Counters of an adapter's port that the engine has no use for; programs list them all the same.
+constexpr const char* kOtherCounters[] = {
+    "counters/port_rcv_errors",
+    "counters/port_xmit_discards",
+    "counters/port_xmit_wait",
+    "counters/port_rcv_constraint_errors",
+    "counters/port_xmit_constraint_errors",
+    "counters/port_rcv_remote_physical_errors",
+    "counters/port_rcv_switch_relay_errors",
+    "counters/unicast_xmit_packets",
+    "counters/unicast_rcv_packets",
+    "counters/multicast_xmit_packets",
+    "counters/multicast_rcv_packets",
+    "counters/symbol_error",
+    "counters/link_error_recovery",
+    "counters/link_downed",
+    "counters/local_link_integrity_errors",
+    "counters/excessive_buffer_overrun_errors",
+    "counters/VL15_dropped",
+    "hw_counters/out_of_buffer",
+    "hw_counters/rp_cnp_ignored",
+    "hw_counters/lifespan",
 };
 
 class Builder {
@@ -143,8 +116,9 @@ void add_port(Builder& out, const std::string& port, const DeviceModel& device) 
   out.file(port + "/cap_mask", "0x04010000");  // communication management, IP-based GIDs
   out.file(port + "/pkeys/0", "0xffff");
   add_gids(out, port, device);
-  for (const char* name : kPortCounters) out.file(port + "/counters/" + name, "0");
-  for (const char* name : kHwCounters) out.file(port + "/hw_counters/" + name, "0");
+  for (const engine::CounterInfo& counter : engine::kCounterInfo)
+    out.file(fmt::format("{}/{}/{}", port, counter_folder(counter.name), counter.name), "0");
+  for (const char* name : kOtherCounters) out.file(port + "/" + name, "0");
 }
 
 void add_device(Builder& out, const DeviceModel& device, size_t index) {
@@ -191,6 +165,10 @@ void add_device(Builder& out, const DeviceModel& device, size_t index) {
 
 std::string pci_address(size_t index) {
   return fmt::format("be00:{:02x}:00.0", index);
+}
+
+const char* counter_folder(std::string_view name) {
+  return name.starts_with("port_") ? "counters" : "hw_counters";
 }
 
 std::vector<TreeNode> tree_content(std::span<const DeviceModel> devices) {

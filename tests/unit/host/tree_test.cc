@@ -66,6 +66,8 @@ TEST_F(Tree, HoldsTheDeviceModel) {
   EXPECT_EQ(read(device + "ports/1/gid_attrs/ndevs/0"), "eth0\n");
   EXPECT_EQ(read(device + "ports/1/pkeys/0"), "0xffff\n");
   EXPECT_EQ(read(device + "device/numa_node"), "-1\n");
+  EXPECT_EQ(read(device + "ports/1/counters/port_rcv_data"), "0\n");
+  EXPECT_EQ(read(device + "ports/1/hw_counters/np_ecn_marked_roce_packets"), "0\n");
   EXPECT_EQ(read(*tree + "/sys/class/infiniband_verbs/uverbs1/ibdev"), "verbena1\n");
   EXPECT_EQ(fs::read_symlink(device + "device/net/eth0"), "/sys/class/net/eth0");
   EXPECT_EQ(fs::canonical(device + "device"),

@@ -18,7 +18,7 @@ constexpr uint32_t kMaxUndrained = 16;
 constexpr uint32_t kTransmitBudget = 256;  // packets per step
 // While same-host traffic flows, the sockets (two system calls) are looked at in one of so many
 // empty polls.
-constexpr uint32_t kWireInterval = 8;
+constexpr uint32_t kWireInterval = 32;
 constexpr Duration kRecent = microseconds(200);
 // A polling loop that posts one by one gets its packets sent in one system call of at most this
 // many; its next poll sends what is left.
@@ -169,7 +169,7 @@ void Process::poll_step() {
   if (!local_only) state.polls_since_wire = 0;
   Progress progress = drive(!local_only, false);
   state.last_poll = progress.now;
-  if (progress.packets == 0 && state.watch.polled_empty(progress.now)) {
+  if (state.watch.polled_step(progress.now)) {
     links_->awake();
     wake_thread();
   }

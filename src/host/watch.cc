@@ -3,9 +3,9 @@
 
 namespace verbena::host {
 
-bool Watch::polled_empty(Instant now) {
-  run_ = now - last_empty_ < kDenseGap ? run_ + 1 : 0;
-  last_empty_ = now;
+bool Watch::polled_step(Instant now) {
+  run_ = now - last_poll_ < kDenseGap ? run_ + 1 : 0;
+  last_poll_ = now;
   if (run_ < kDensePolls) return false;
   dense_ = true;
   hand_over_ = false;

@@ -31,7 +31,7 @@ class Watch {
 
   // --- pollers. Each returns whether the background thread must be woken to take its new mode.
   void polled() { ++polls_in_tick_; }
-  bool polled_empty(Instant now);
+  bool polled_step(Instant now);  // a poll that found no completion and drove the engine
   // A completion queue was armed: the caller is likely to sleep, in a channel of ours or in
   // epoll. Which of the two it did last time decides whether the thread takes over at once.
   bool armed();
@@ -69,8 +69,8 @@ class Watch {
  private:
   Mode mode_ = Mode::kAside;  // until the thread has planned for the first time
   bool dense_ = false;        // a polling loop was seen and has not been seen to end
-  Instant last_empty_{INT64_MIN / 2};
-  uint32_t run_ = 0;  // empty polls in a row, each within kDenseGap of the one before
+  Instant last_poll_{INT64_MIN / 2};
+  uint32_t run_ = 0;  // polls in a row, each within kDenseGap of the one before
   uint32_t polls_in_tick_ = 0;
   uint32_t waits_in_tick_ = 0;  // beginnings and ends
   uint32_t drivers_ = 0;

@@ -8,6 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include "lab.h"
 #include "peer.h"
 
@@ -20,7 +24,7 @@ using lab::Child;
 
 // Both roads between two processes of one host.
 class Roads : public testing::TestWithParam<bool> {
- protected:
+ public:
   void SetUp() override {
     if (!lab::enter_private_network()) GTEST_SKIP() << "no private network namespace permitted";
     setenv("VERBENA_LOCAL", GetParam() ? "on" : "off", 1);
@@ -111,6 +115,244 @@ TEST_P(Roads, send_write_and_read_carry_the_bytes) {
   b.send("end");
   EXPECT_EQ(a.wait(), 0);
   EXPECT_EQ(b.wait(), 0);
+}
+
+// A sends, B answers, `rounds` times; both poll. Says the microseconds of a one-way trip: mean and
+// median.
+void ping_pong(int socket, bool first, int rounds, int cpu) {
+  if (cpu >= 0) pin(cpu);
+  PeerOptions options;
+  options.bytes = 4096;
+  options.timeout = 18;
+  Peer peer(options);
+  for (int i = 0; i < 32; ++i) DEMAND(peer.post_receive(64, 64) == 0);
+  meet(socket, peer);
+  DEMAND(peer.path() == Roads::expected());
+  lab::hear(socket);
+  double start = seconds_now();
+  int sent = 0, received = 0;
+  if (first) {
+    DEMAND(peer.post_send(WrOpcode::kSend, 0, 2, 0) == 0);
+    ++sent;
+  }
+  double give_up = start + 100;
+  int finished = 0;
+  std::vector<double> marks;
+  marks.reserve(static_cast<size_t>(rounds));
+  while (finished < rounds || received < rounds) {
+    engine::WorkCompletion completion;
+    int n = peer.poll(completion);
+    if (n == 0) {
+      if (seconds_now() > give_up) break;
+      continue;
+    }
+    DEMAND(n == 1 && completion.status == WcStatus::kSuccess);
+    if (completion.opcode == engine::WcOpcode::kSend) {
+      ++finished;
+      continue;
+    }
+    DEMAND(peer.post_receive(64, 64) == 0);
+    ++received;
+    marks.push_back(seconds_now());
+    if (sent < rounds) {
+      DEMAND(peer.post_send(WrOpcode::kSend, 0, 2, 0) == 0);
+      ++sent;
+    }
+  }
+  DEMAND(finished == rounds && received == rounds);
+  double us = (seconds_now() - start) * 1e6 / rounds / 2;
+  for (size_t i = marks.size() - 1; i > 0; --i) marks[i] -= marks[i - 1];
+  std::nth_element(marks.begin() + 1, marks.begin() + rounds / 2, marks.end());
+  double median = marks[static_cast<size_t>(rounds) / 2] * 1e6 / 2;
+  lab::say(socket, std::to_string(us) + " mean, " + std::to_string(median) + " median");
+  lab::hear(socket);
+}
+
+TEST_P(Roads, ping_pong_on_two_processors) {
+  constexpr int kRounds = 20000;
+  Child b([](int socket) { ping_pong(socket, false, kRounds, 1); });
+  Child a([](int socket) { ping_pong(socket, true, kRounds, 0); });
+  introduce(a, b);
+  b.send("go");
+  a.send("go");
+  std::string us = a.receive(60000);
+  printf("2-byte SEND, one way: %s us\n", us.c_str());
+  ASSERT_FALSE(us.empty());
+  EXPECT_LT(std::stod(us), 500.0);
+  b.receive();
+  a.send("end");
+  b.send("end");
+  EXPECT_EQ(a.wait(), 0);
+  EXPECT_EQ(b.wait(), 0);
+}
+
+// B dies without a word. A learns it from its own timer, (1 + retry_cnt) timeouts later.
+TEST_P(Roads, sudden_death_is_retry_exceeded_at_the_computed_time) {
+  constexpr uint8_t kTimeout = 13;  // 4.096 us * 2^13 = 33.554 ms
+  constexpr double kExpected = 4 * 33.554e-3;
+  Child b([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    pause();
+  });
+  Child a([](int socket) {
+    PeerOptions options;
+    options.timeout = kTimeout;
+    options.retry_cnt = 3;
+    Peer peer(options);
+    meet(socket, peer);
+    DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
+    DEMAND(peer.wait().status == WcStatus::kSuccess);
+    lab::say(socket, "alive");
+    lab::hear(socket);
+    double start = seconds_now();
+    DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
+    engine::WorkCompletion completion = peer.wait();
+    double took = seconds_now() - start;
+    DEMAND(completion.status == WcStatus::kRetryExcErr);
+    DEMAND(peer.qp().state() == engine::QpState::kErr);
+    lab::say(socket, std::to_string(took));
+  });
+  introduce(a, b);
+  EXPECT_EQ(a.receive(), "alive");
+  b.kill(SIGKILL);
+  b.wait();
+  a.send("go");
+  std::string took = a.receive();
+  ASSERT_FALSE(took.empty());
+  EXPECT_GE(std::stod(took), kExpected);
+  EXPECT_LT(std::stod(took), kExpected + 0.1);
+  EXPECT_EQ(a.wait(), 0);
+}
+
+// A stops right after posting and sleeps through many of its own timeouts. The answer came
+// meanwhile; it must be read before the timers are.
+TEST_P(Roads, stopped_process_sees_no_false_timeout) {
+  Child b([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    lab::hear(socket);
+  });
+  Child a([](int socket) {
+    PeerOptions options;
+    options.timeout = 13;
+    options.retry_cnt = 0;
+    Peer peer(options);
+    meet(socket, peer);
+    for (int i = 0; i < 5; ++i) {
+      lab::say(socket, "stopping");
+      DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
+      raise(SIGSTOP);
+      DEMAND(peer.wait().status == WcStatus::kSuccess);
+    }
+    DEMAND(peer.qp().counters().timeouts == 0);
+    lab::say(socket, "done");
+  });
+  introduce(a, b);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(a.receive(), "stopping");
+    int status = 0;
+    ASSERT_EQ(waitpid(a.pid(), &status, WUNTRACED), a.pid());
+    ASSERT_TRUE(WIFSTOPPED(status));
+    usleep(200'000);
+    a.kill(SIGCONT);
+  }
+  EXPECT_EQ(a.receive(), "done");
+  b.send("end");
+  EXPECT_EQ(a.wait(), 0);
+  EXPECT_EQ(b.wait(), 0);
+}
+
+// B computes and never calls us: WRITE and READ must get through all the same.
+TEST_P(Roads, one_sided_operations_land_while_the_application_computes) {
+  Child b([](int socket) {
+    Peer peer;
+    fill(peer, 5);
+    meet(socket, peer);
+    auto* flag = reinterpret_cast<volatile uint8_t*>(peer.bytes() + 1000);
+    double end = seconds_now() + 10;
+    *flag = 0;
+    lab::say(socket, "computing");
+    while (*flag != 0xAB && seconds_now() < end) {
+    }
+    DEMAND(*flag == 0xAB);
+    lab::say(socket, "seen");
+    lab::hear(socket);
+  });
+  Child a([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    lab::hear(socket);
+    double start = seconds_now();
+    for (int i = 0; i < 20; ++i) {
+      DEMAND(peer.post_send(WrOpcode::kRdmaRead, 0, 65536, 4096) == 0);
+      DEMAND(peer.wait().status == WcStatus::kSuccess);
+    }
+    DEMAND(peer.bytes()[10] == static_cast<uint8_t>(4106 * 7 + 4106 / 251 + 5));
+    peer.bytes()[0] = 0xAB;
+    DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 1, 1000) == 0);
+    DEMAND(peer.wait().status == WcStatus::kSuccess);
+    lab::say(socket, std::to_string(seconds_now() - start));
+  });
+  introduce(a, b);
+  EXPECT_EQ(b.receive(), "computing");
+  a.send("go");
+  std::string took = a.receive();
+  ASSERT_FALSE(took.empty());
+  EXPECT_LT(std::stod(took), 2.0);
+  EXPECT_EQ(b.receive(), "seen");
+  b.send("end");
+  EXPECT_EQ(a.wait(), 0);
+  EXPECT_EQ(b.wait(), 0);
+}
+
+TEST_P(Roads, idle_processes_do_not_wake) {
+  auto body = [](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
+    DEMAND(peer.wait().status == WcStatus::kSuccess);
+    usleep(300'000);  // the last counters are published after 50 ms
+    long before = background_switches();
+    DEMAND(before > 0);
+    usleep(1'000'000);
+    lab::say(socket, std::to_string(background_switches() - before));
+    lab::hear(socket);
+  };
+  Child a(body), b(body);
+  introduce(a, b);
+  EXPECT_EQ(a.receive(), "0");
+  EXPECT_EQ(b.receive(), "0");
+  a.send("end");
+  b.send("end");
+  EXPECT_EQ(a.wait(), 0);
+  EXPECT_EQ(b.wait(), 0);
+}
+
+// Sixteen spinners on the machine's processors: they must hand over, not burn their time slices.
+TEST_P(Roads, crowd_of_pollers_makes_progress) {
+  constexpr int kPairs = 8, kRounds = 500;
+  std::vector<std::unique_ptr<Child>> first, second;
+  for (int i = 0; i < kPairs; ++i) {
+    second.push_back(
+        std::make_unique<Child>([](int socket) { ping_pong(socket, false, kRounds, -1); }));
+    first.push_back(
+        std::make_unique<Child>([](int socket) { ping_pong(socket, true, kRounds, -1); }));
+    introduce(*first.back(), *second.back());
+  }
+  double start = seconds_now();
+  for (int i = 0; i < kPairs; ++i) second[i]->send("go");
+  for (int i = 0; i < kPairs; ++i) first[i]->send("go");
+  for (int i = 0; i < kPairs; ++i) EXPECT_NE(first[i]->receive(60000), "");
+  double took = seconds_now() - start;
+  printf("%d pairs, %d rounds: %.2f s\n", kPairs, kRounds, took);
+  EXPECT_LT(took, 20.0);
+  for (int i = 0; i < kPairs; ++i) {
+    first[i]->send("end");
+    second[i]->send("end");
+    EXPECT_EQ(first[i]->wait(), 0);
+    EXPECT_EQ(second[i]->wait(), 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Roads, testing::Bool(),

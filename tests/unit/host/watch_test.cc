@@ -17,7 +17,7 @@ int poll_densely(Watch& watch, int polls, int64_t from_us) {
   int wakes = 0;
   for (int i = 0; i < polls; ++i) {
     watch.polled();
-    wakes += watch.polled_empty(at_us(from_us + i));
+    wakes += watch.polled_step(at_us(from_us + i));
   }
   return wakes;
 }
@@ -44,7 +44,7 @@ TEST(Watch, sparse_polls_leave_the_thread_in_charge) {
   watch.plan();
   for (int i = 0; i < 1000; ++i) {
     watch.polled();
-    EXPECT_FALSE(watch.polled_empty(at_us(i * 100)));  // wider than kDenseGap
+    EXPECT_FALSE(watch.polled_step(at_us(i * 100)));  // wider than kDenseGap
   }
   EXPECT_EQ(watch.plan(), Mode::kWatching);
 }
@@ -81,7 +81,7 @@ TEST(Watch, event_loop_needs_no_wake_ups_of_the_thread) {
     wakes += watch.armed();
     for (int i = 0; i < 3; ++i) {
       watch.polled();
-      wakes += watch.polled_empty(at_us(round * 20 + i));
+      wakes += watch.polled_step(at_us(round * 20 + i));
     }
     wakes += watch.wait_begins();
     wakes += watch.wait_ends();

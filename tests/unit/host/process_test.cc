@@ -12,49 +12,10 @@
 #include <memory>
 #include <vector>
 
-#include "lab.h"
-#include "peer.h"
+#include "roads.h"
 
 namespace verbena::host {
 namespace {
-
-using engine::WcStatus;
-using engine::WrOpcode;
-using lab::Child;
-
-// Both roads between two processes of one host.
-class Roads : public testing::TestWithParam<bool> {
- public:
-  void SetUp() override {
-    if (!lab::enter_private_network()) GTEST_SKIP() << "no private network namespace permitted";
-    setenv("VERBENA_LOCAL", GetParam() ? "on" : "off", 1);
-    setenv("VERBENA_BROKER", VERBENA_BROKER_PATH, 1);
-  }
-  static engine::Path expected() { return GetParam() ? engine::Path::kLocal : engine::Path::kWire; }
-};
-
-// Lets two children learn each other's queue pair.
-void introduce(Child& a, Child& b) {
-  std::string info_a = a.receive(), info_b = b.receive();
-  a.send(info_b);
-  b.send(info_a);
-  EXPECT_EQ(a.receive(), "connected");
-  EXPECT_EQ(b.receive(), "connected");
-}
-
-void meet(int socket, Peer& peer) {
-  lab::say(socket, peer.info());
-  peer.connect(lab::hear(socket));
-  lab::say(socket, "connected");
-}
-
-#define DEMAND(condition)                                                    \
-  do {                                                                       \
-    if (!(condition)) {                                                      \
-      fprintf(stderr, "%s:%d: child: %s\n", __FILE__, __LINE__, #condition); \
-      _exit(1);                                                              \
-    }                                                                        \
-  } while (false)
 
 void fill(Peer& peer, uint8_t seed) {
   for (size_t i = 0; i < (1 << 20); ++i)

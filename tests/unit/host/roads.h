@@ -1,0 +1,57 @@
+// Two processes that meet, over either road: the frame of the host room's process tests.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "lab.h"
+#include "peer.h"
+
+namespace verbena::host {
+
+using engine::WcStatus;
+using engine::WrOpcode;
+using lab::Child;
+
+// Both roads between two processes of one host.
+class Roads : public testing::TestWithParam<bool> {
+ public:
+  void SetUp() override {
+    if (!lab::enter_private_network()) GTEST_SKIP() << "no private network namespace permitted";
+    setenv("VERBENA_LOCAL", GetParam() ? "on" : "off", 1);
+    setenv("VERBENA_BROKER", VERBENA_BROKER_PATH, 1);
+  }
+  static engine::Path expected() { return GetParam() ? engine::Path::kLocal : engine::Path::kWire; }
+};
+
+// Lets two children learn each other's queue pair.
+inline void introduce(Child& a, Child& b) {
+  std::string info_a = a.receive(), info_b = b.receive();
+  a.send(info_b);
+  b.send(info_a);
+  EXPECT_EQ(a.receive(), "connected");
+  EXPECT_EQ(b.receive(), "connected");
+  a.send("both");
+  b.send("both");
+}
+
+inline void meet(int socket, Peer& peer) {
+  lab::say(socket, peer.info());
+  peer.connect(lab::hear(socket));
+  lab::say(socket, "connected");
+  lab::hear(socket);  // both are: what is sent now is not lost
+}
+
+#define DEMAND(condition)                                                    \
+  do {                                                                       \
+    if (!(condition)) {                                                      \
+      fprintf(stderr, "%s:%d: child: %s\n", __FILE__, __LINE__, #condition); \
+      _exit(1);                                                              \
+    }                                                                        \
+  } while (false)
+
+}  // namespace verbena::host

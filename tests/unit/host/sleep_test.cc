@@ -1,0 +1,340 @@
+// Programs that sleep instead of polling: blocked in a channel, in epoll, interrupted by signals,
+// cancelled; and what a fork leaves behind.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "roads.h"
+
+namespace verbena::host {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(All, Roads, testing::Bool(),
+                         [](const auto& info) { return info.param ? "local" : "wire"; });
+
+enum class Style { kBlock, kPoll };
+
+// The event loop of ibv_rc_pingpong -e: arm, look once more, sleep.
+engine::WorkCompletion sleep_for_completion(Peer& peer, Style style) {
+  for (;;) {
+    engine::WorkCompletion completion;
+    if (peer.poll(completion) == 1) return completion;
+    peer.arm();
+    if (peer.poll(completion) == 1) return completion;
+    if (style == Style::kPoll) {
+      pollfd wait{peer.channel().fd(), POLLIN, 0};
+      DEMAND(::poll(&wait, 1, 10000) == 1);
+    }
+    Delivery delivery;
+    DEMAND(peer.channel().pop(delivery) == 0);
+    DEMAND(delivery.kind == engine::Event::kCompletion && delivery.object != nullptr);
+  }
+}
+
+void event_ping_pong(int socket, bool first, int rounds, Style style) {
+  PeerOptions options;
+  options.bytes = 4096;
+  options.timeout = 18;
+  Peer peer(options);
+  for (int i = 0; i < 32; ++i) DEMAND(peer.post_receive(64, 64) == 0);
+  meet(socket, peer);
+  lab::hear(socket);
+  std::vector<double> marks;
+  int sent = 0, received = 0, finished = 0;
+  auto send = [&] {
+    DEMAND(peer.post_send(WrOpcode::kSend, 0, 2, 0) == 0);
+    ++sent;
+  };
+  if (first) send();
+  while (finished < rounds || received < rounds) {
+    engine::WorkCompletion completion = sleep_for_completion(peer, style);
+    DEMAND(completion.status == WcStatus::kSuccess);
+    if (completion.opcode == engine::WcOpcode::kSend) {
+      ++finished;
+      continue;
+    }
+    ++received;
+    marks.push_back(seconds_now());
+    DEMAND(peer.post_receive(64, 64) == 0);
+    if (sent < rounds) send();
+  }
+  for (size_t i = marks.size() - 1; i > 0; --i) marks[i] -= marks[i - 1];
+  std::nth_element(marks.begin() + 1, marks.begin() + rounds / 2, marks.end());
+  lab::say(socket, std::to_string(marks[static_cast<size_t>(rounds) / 2] * 1e6 / 2));
+  lab::hear(socket);
+}
+
+void run_event_ping_pong(Style style) {
+  constexpr int kRounds = 3000;
+  Child b([style](int socket) { event_ping_pong(socket, false, kRounds, style); });
+  Child a([style](int socket) { event_ping_pong(socket, true, kRounds, style); });
+  introduce(a, b);
+  b.send("go");
+  a.send("go");
+  std::string us = a.receive(60000);
+  printf("2-byte SEND by events, one way: %s us median\n", us.c_str());
+  ASSERT_FALSE(us.empty());
+  EXPECT_LT(std::stod(us), 500.0);  // a hand-over that waits for a tick costs 1000
+  b.receive();
+  a.send("end");
+  b.send("end");
+  EXPECT_EQ(a.wait(), 0);
+  EXPECT_EQ(b.wait(), 0);
+}
+
+TEST_P(Roads, events_by_blocking_in_the_channel) {
+  run_event_ping_pong(Style::kBlock);
+}
+TEST_P(Roads, events_by_poll_on_the_descriptor) {
+  run_event_ping_pong(Style::kPoll);
+}
+
+TEST_P(Roads, blocked_process_does_not_wake_until_something_comes) {
+  Child b([](int socket) {
+    Peer peer;
+    DEMAND(peer.post_receive(0, 64) == 0);
+    DEMAND(peer.post_receive(0, 64) == 0);
+    meet(socket, peer);
+    // One round first, so that everybody knows his part.
+    DEMAND(sleep_for_completion(peer, Style::kBlock).status == WcStatus::kSuccess);
+    std::thread watcher([socket] {
+      usleep(300'000);
+      long before = background_switches();
+      usleep(700'000);
+      lab::say(socket, std::to_string(background_switches() - before));
+    });
+    DEMAND(sleep_for_completion(peer, Style::kBlock).status == WcStatus::kSuccess);
+    watcher.join();
+    lab::hear(socket);
+  });
+  Child a([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    for (int i = 0; i < 2; ++i) {
+      lab::hear(socket);
+      DEMAND(peer.post_send(WrOpcode::kSend, 0, 2, 0) == 0);
+      DEMAND(peer.wait().status == WcStatus::kSuccess);
+      lab::say(socket, "sent");
+    }
+  });
+  introduce(a, b);
+  a.send("go");
+  EXPECT_EQ(a.receive(), "sent");
+  EXPECT_EQ(b.receive(), "0");
+  a.send("go");
+  EXPECT_EQ(a.receive(), "sent");
+  b.send("end");
+  EXPECT_EQ(a.wait(), 0);
+  EXPECT_EQ(b.wait(), 0);
+}
+
+TEST_P(Roads, non_blocking_channel_says_eagain) {
+  Child a([](int) {
+    Peer peer;
+    fcntl(peer.channel().fd(), F_SETFL, O_NONBLOCK);
+    Delivery delivery;
+    DEMAND(peer.channel().pop(delivery) == EAGAIN);
+    peer.channel().push({engine::Event::kQp, engine::AsyncType::kCommEst, &peer});
+    peer.channel().push({engine::Event::kQp, engine::AsyncType::kSqDrained, &peer});
+    pollfd ready{peer.channel().fd(), POLLIN, 0};
+    DEMAND(::poll(&ready, 1, 0) == 1);
+    DEMAND(peer.channel().pop(delivery) == 0 && delivery.type == engine::AsyncType::kCommEst);
+    DEMAND(::poll(&ready, 1, 0) == 1);
+    DEMAND(peer.channel().forget(&peer) == 1);
+    DEMAND(::poll(&ready, 1, 0) == 0);
+    DEMAND(peer.channel().pop(delivery) == EAGAIN);
+  });
+  EXPECT_EQ(a.wait(), 0);
+}
+
+// --- signals and cancellation
+
+int g_signals = 0;
+
+void install(int number, int flags) {
+  struct sigaction action{};
+  action.sa_handler = [](int) { ++g_signals; };
+  action.sa_flags = flags;
+  sigaction(number, &action, nullptr);
+}
+
+TEST_P(Roads, blocked_pop_obeys_signals_as_read_does) {
+  Child a([](int) {
+    Peer peer;
+    pthread_t self = pthread_self();
+    install(SIGUSR1, SA_RESTART);
+    std::thread other([&] {
+      usleep(50'000);
+      pthread_kill(self, SIGUSR1);
+      usleep(50'000);
+      peer.channel().push({engine::Event::kQp, engine::AsyncType::kCommEst, &peer});
+    });
+    Delivery delivery;
+    DEMAND(peer.channel().pop(delivery) == 0);  // not interrupted
+    DEMAND(g_signals == 1 && delivery.type == engine::AsyncType::kCommEst);
+    other.join();
+    install(SIGUSR2, 0);
+    std::thread third([&] {
+      usleep(50'000);
+      pthread_kill(self, SIGUSR2);
+    });
+    DEMAND(peer.channel().pop(delivery) == EINTR);
+    DEMAND(g_signals == 2);
+    third.join();
+  });
+  EXPECT_EQ(a.wait(), 0);
+}
+
+TEST_P(Roads, cancelled_waiter_leaves_the_engine_to_others) {
+  Child b([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    pthread_t thread;
+    auto body = [](void* channel) -> void* {
+      Delivery delivery;
+      static_cast<EventChannel*>(channel)->pop(delivery);
+      return nullptr;
+    };
+    pthread_create(&thread, nullptr, body, &peer.channel());
+    usleep(50'000);
+    DEMAND(pthread_cancel(thread) == 0);
+    void* result = nullptr;
+    DEMAND(pthread_join(thread, &result) == 0);
+    DEMAND(result == PTHREAD_CANCELED);
+    lab::say(socket, "cancelled");
+    lab::hear(socket);
+  });
+  Child a([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    lab::hear(socket);
+    DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
+    DEMAND(peer.wait(1, 3000).status == WcStatus::kSuccess);
+  });
+  introduce(a, b);
+  EXPECT_EQ(b.receive(), "cancelled");
+  a.send("go");
+  EXPECT_EQ(a.wait(), 0);
+  b.send("end");
+  EXPECT_EQ(b.wait(), 0);
+}
+
+// A thread that waits for what never comes must not take packets away from a polling one, nor
+// leave them to nobody when the polling ends.
+TEST_P(Roads, waiter_beside_a_poller) {
+  Child b([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    EventChannel never;
+    std::thread([&never] {
+      Delivery delivery;
+      never.pop(delivery);
+    }).detach();
+    engine::WorkCompletion completion;
+    double end = seconds_now() + 0.2;
+    while (seconds_now() < end) DEMAND(peer.poll(completion) == 0);
+    lab::say(socket, "quiet");
+    lab::hear(socket);
+    _exit(0);
+  });
+  Child a([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    double worst = 0;
+    int at = 0;
+    double t00 = seconds_now();
+    for (int i = 0; i < 200; ++i) {
+      double t0 = seconds_now();
+      DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
+      DEMAND(peer.wait(1, 3000).status == WcStatus::kSuccess);
+      double d = seconds_now() - t0;
+      if (d > worst) worst = d, at = i;
+    }
+    fprintf(stderr, "worst1 %.1f ms at %d, total %.1f timeouts %lu\n", worst * 1e3, at,
+            (seconds_now() - t00) * 1e3, (unsigned long)peer.qp().counters().timeouts);
+    lab::hear(socket);
+    double start = seconds_now();
+    for (int i = 0; i < 200; ++i) {
+      DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
+      DEMAND(peer.wait(1, 3000).status == WcStatus::kSuccess);
+    }
+    DEMAND(seconds_now() - start < 1.0);
+    DEMAND(peer.qp().counters().timeouts == 0);
+  });
+  introduce(a, b);
+  EXPECT_EQ(b.receive(), "quiet");
+  a.send("go");
+  EXPECT_EQ(a.wait(), 0);
+  b.send("end");
+  EXPECT_EQ(b.wait(), 0);
+}
+
+// --- fork
+
+TEST_P(Roads, forked_child_has_a_slot_of_its_own_and_the_parent_keeps_his) {
+  Child b([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    uint32_t parent_slot = peer.qp().qpn() >> 16;
+    pid_t child = fork();
+    if (child == 0) {
+      DEMAND(background_switches() == -1);  // no thread yet
+      DEMAND(peer.qp().state() == engine::QpState::kErr);
+      Peer one, two;
+      DEMAND(lab::eventually([] { return background_switches() >= 0; }));
+      DEMAND(one.qp().qpn() >> 16 != parent_slot && one.qp().qpn() >> 16 == two.qp().qpn() >> 16);
+      one.connect(two.info());
+      two.connect(one.info());
+      one.bytes()[0] = 42;
+      DEMAND(one.post_send(WrOpcode::kRdmaWrite, 0, 8, 16) == 0);
+      DEMAND(one.wait().status == WcStatus::kSuccess);
+      DEMAND(two.bytes()[16] == 42);
+      _exit(7);
+    }
+    int status = 0;
+    DEMAND(waitpid(child, &status, 0) == child);
+    DEMAND(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    DEMAND(peer.qp().state() == engine::QpState::kRts);
+    lab::say(socket, "forked");
+    lab::hear(socket);
+    DEMAND(peer.bytes()[5] == 77);
+    // A child that outlives its parent and never attaches must not hold the parent's slot.
+    if (fork() == 0) {
+      usleep(500'000);
+      _exit(0);
+    }
+  });
+  Child a([](int socket) {
+    PeerOptions options;
+    options.timeout = 13;
+    options.retry_cnt = 1;
+    Peer peer(options);
+    meet(socket, peer);
+    peer.bytes()[0] = 77;
+    lab::hear(socket);
+    DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 1, 5) == 0);
+    DEMAND(peer.wait().status == WcStatus::kSuccess);
+    lab::say(socket, "written");
+    lab::hear(socket);
+    DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 1, 5) == 0);
+    DEMAND(peer.wait().status == WcStatus::kRetryExcErr);
+  });
+  introduce(a, b);
+  EXPECT_EQ(b.receive(), "forked");
+  a.send("go");
+  EXPECT_EQ(a.receive(), "written");
+  b.send("end");
+  EXPECT_EQ(b.wait(), 0);
+  a.send("go");
+  EXPECT_EQ(a.wait(), 0);
+}
+
+}  // namespace
+}  // namespace verbena::host

@@ -23,25 +23,24 @@ void write_line(int fd, std::string_view text) {
 
 }  // namespace
 
-ExplainLog::ExplainLog(const char* setting) {
+ExplainLog::ExplainLog(const char* setting, const char* variable, std::string_view word) {
   std::string_view wanted = setting ? setting : "";
   if (wanted.empty()) return;
-  if (wanted == "explain") {
+  if (wanted == word) {
     fd_ = STDERR_FILENO;
     return;
   }
-  constexpr std::string_view kToFile = "explain:";
-  if (!wanted.starts_with(kToFile) || wanted.size() == kToFile.size()) {
-    write_line(STDERR_FILENO,
-               fmt::format("VERBENA_LOG=\"{}\" is not known; use \"explain\" or \"explain:FILE\"",
-                           wanted));
+  std::string to_file = fmt::format("{}:", word);
+  if (!wanted.starts_with(to_file) || wanted.size() == to_file.size()) {
+    write_line(STDERR_FILENO, fmt::format("{}=\"{}\" is not known; use \"{}\" or \"{}:FILE\"",
+                                          variable, wanted, word, word));
     return;
   }
-  std::string path(wanted.substr(kToFile.size()));
+  std::string path(wanted.substr(to_file.size()));
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
   if (fd_ < 0)
     write_line(STDERR_FILENO,
-               fmt::format("VERBENA_LOG: cannot open {}: {}", path, strerror(errno)));
+               fmt::format("{}: cannot open {}: {}", variable, path, strerror(errno)));
 }
 
 void ExplainLog::write(std::string_view text) const {

@@ -1,5 +1,5 @@
-// The explain log: the cause of every failure in words, one line each, for the person at the
-// keyboard. Off unless VERBENA_LOG asks for it.
+// Logs for the person at the keyboard, one line per entry, off unless asked for: VERBENA_LOG, the
+// cause of every failure in words, and VERBENA_TRACE, every packet.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,11 @@ namespace verbena::host {
 
 class ExplainLog {
  public:
-  // `setting` is VERBENA_LOG: "explain" (stderr) or "explain:PATH" (appended to). Null, empty and
-  // anything else: off; an unknown word or a file that cannot be opened is said once on stderr.
-  explicit ExplainLog(const char* setting);
+  // `setting` is the value of the variable `variable`: WORD (to stderr) or WORD:PATH (appended to).
+  // Null, empty and anything else: off; an unknown word or a file that cannot be opened is said
+  // once on stderr.
+  explicit ExplainLog(const char* setting, const char* variable = "VERBENA_LOG",
+                      std::string_view word = "explain");
 
   bool enabled() const { return fd_ >= 0; }
   // Writes "verbena: [PID] TEXT" and a newline with one write(2), so that lines of several

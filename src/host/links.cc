@@ -2,6 +2,7 @@
 #include "host/links.h"
 
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "link/slot.h"
@@ -14,6 +15,9 @@ constexpr uint32_t kWireBurst = 16;    // datagrams of one socket per receive():
 constexpr Duration kReportInterval = seconds(1);
 
 }  // namespace
+
+Links::Links(HostAddresses& addresses)
+    : addresses_(addresses), trace_(::getenv("VERBENA_TRACE"), "VERBENA_TRACE", "packets") {}
 
 Links::~Links() = default;
 
@@ -37,7 +41,25 @@ Result<std::unique_ptr<Links>> Links::open(const broker::AttachOptions& options,
   broker::Lease& slot = *links->lease_;
   links->local_ = std::make_unique<link::LocalLink>(slot, slot.segment().local, slot.slot(),
                                                     slot.generation(), slot.wakeup());
+  Result<void> lenses = links->open_lenses();
+  if (!lenses) return tl::unexpected<Error>(lenses.error());
   return links;
+}
+
+Result<void> Links::open_lenses() {
+  auto setting = [](const char* name) {
+    const char* value = ::getenv(name);
+    return std::string(value ? value : "");
+  };
+  link::LensOptions options;
+  options.fault = setting("VERBENA_FAULT");
+  options.pcap = setting("VERBENA_PCAP");
+  if (trace_.enabled()) options.trace = [this](std::string_view line) { trace_.write(line); };
+  options.spoil_next = [this] { udp_->spoil_next(); };
+  Result<std::unique_ptr<link::LensStack>> lenses = link::LensStack::open(*this, options);
+  if (!lenses) return tl::unexpected<Error>(lenses.error());
+  lenses_ = std::move(*lenses);
+  return {};
 }
 
 bool Links::eligible(uint32_t qpn) const {
@@ -48,7 +70,14 @@ bool Links::eligible(uint32_t qpn) const {
 
 engine::PacketSink& Links::sink(Instant now) {
   now_ = now;
-  return *this;
+  if (!lenses_) return *this;
+  lenses_->on_time(now);
+  return lenses_->top();
+}
+
+void Links::on_time(Instant now) {
+  now_ = now;
+  if (lenses_) lenses_->on_time(now);
 }
 
 bool Links::goes_local(const engine::TxPacket& packet) {
@@ -77,7 +106,10 @@ bool Links::flush() {
 
 Links::Taken Links::receive(engine::Device& engine, Instant now, bool look_at_wire, bool thorough) {
   Taken taken;
-  auto visit = [&](const engine::RxPacket& packet) { engine.receive(now, packet); };
+  auto visit = [&](const engine::RxPacket& packet) {
+    if (lenses_) lenses_->received(packet);
+    engine.receive(now, packet);
+  };
   taken.local = static_cast<uint32_t>(local_->receive(visit, kLocalBurst));
   taken.drained = taken.local < kLocalBurst;
   if (!look_at_wire) return taken;

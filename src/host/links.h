@@ -1,5 +1,6 @@
 // The roads out of this process: the slot it holds, the UDP link on the slot's sockets, and the
-// local link through shared memory. Chooses the road of each packet and takes packets from both.
+// local link through shared memory. Chooses the road of each packet, takes packets from both, and
+// puts the lenses the user asked for (VERBENA_FAULT, VERBENA_PCAP, VERBENA_TRACE) over them.
 #pragma once
 
 #include <poll.h>
@@ -10,7 +11,9 @@
 #include "broker/client.h"
 #include "engine/device.h"
 #include "engine/transfer.h"
+#include "host/explain_log.h"
 #include "host/host_addresses.h"
+#include "link/lens_stack.h"
 #include "link/local_link.h"
 #include "link/udp_link.h"
 
@@ -21,7 +24,7 @@ class Links : private engine::PacketSink {
   static constexpr size_t kMaxFds = 3;
 
   // Takes a slot and opens both links on it. Blocks while a broker starts. `addresses` outlives
-  // the links. Errors: broker::attach()'s.
+  // the links. Errors: broker::attach()'s; EINVAL a lens setting that makes no sense.
   static Result<std::unique_ptr<Links>> open(const broker::AttachOptions& options,
                                              HostAddresses& addresses);
   ~Links() override;
@@ -37,6 +40,10 @@ class Links : private engine::PacketSink {
   // queue is full, try again soon.
   bool flush();
   size_t pending() const { return staged_; }  // packets staged
+
+  // When on_time() has something to do (a delayed packet); kNever mostly.
+  Instant next_deadline() const { return lenses_ ? lenses_->next_deadline() : kNever; }
+  void on_time(Instant now);
 
   struct Taken {
     uint32_t local = 0;
@@ -66,7 +73,8 @@ class Links : private engine::PacketSink {
   void close_in_child();
 
  private:
-  explicit Links(HostAddresses& addresses) : addresses_(addresses) {}
+  explicit Links(HostAddresses& addresses);
+  Result<void> open_lenses();
 
   bool send(const engine::TxPacket& packet) override;
   bool goes_local(const engine::TxPacket& packet);
@@ -77,6 +85,8 @@ class Links : private engine::PacketSink {
   std::unique_ptr<broker::Lease> lease_;
   std::unique_ptr<link::UdpLink> udp_;
   std::unique_ptr<link::LocalLink> local_;
+  std::unique_ptr<link::LensStack> lenses_;  // null: none
+  ExplainLog trace_;
   Instant now_;  // of the transmit() in progress
   size_t staged_ = 0;
   bool bell_on_ = false;  // peers ring when they send

@@ -52,6 +52,7 @@ Process::Progress Process::drive(bool look_at_wire, bool thorough) {
     engine_->on_time(now);
     state.undrained = 0;
   }
+  links_->on_time(now);
   engine::TransmitResult result = push_out(now);
   progress.blocked = result == engine::TransmitResult::kBlocked;
   progress.more = result == engine::TransmitResult::kMore;
@@ -120,7 +121,8 @@ void Process::finish() {
 // Whoever sleeps now with the engine in its care must hear of work that is due before it wakes.
 void Process::wake_late_sleeper() {
   bool due_now = engine_->wants_to_transmit() || links_->pending() != 0;
-  Instant deadline = due_now ? Instant{0} : engine_->next_deadline();
+  Instant deadline =
+      due_now ? Instant{0} : std::min(engine_->next_deadline(), links_->next_deadline());
   if (state_->watch.sleeper_is_late(deadline)) wake_sleeper();
 }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,6 +146,46 @@ TEST_P(Roads, ping_pong_on_two_processors) {
   b.send("end");
   EXPECT_EQ(a.wait(), 0);
   EXPECT_EQ(b.wait(), 0);
+}
+
+// The user's lenses lie over both roads: losses are repaired, and the capture shows the packets.
+TEST_P(Roads, lenses_of_the_environment) {
+  char capture[] = "/tmp/verbena-lens-XXXXXX";
+  close(mkstemp(capture));
+  unlink(capture);
+  setenv("VERBENA_FAULT", "drop=5%,duplicate=5%,reorder=5%,delay=20us,seed=3", 1);
+  setenv("VERBENA_PCAP", capture, 1);
+  Child b([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    lab::hear(socket);
+    for (size_t i = 0; i < 100'000; ++i)
+      DEMAND(peer.bytes()[i] == static_cast<uint8_t>(i * 7 + i / 251 + 1));
+  });
+  Child a([](int socket) {
+    PeerOptions options;
+    options.timeout = 8;
+    Peer peer(options);
+    fill(peer, 1);
+    meet(socket, peer);
+    for (int i = 0; i < 100; ++i) {
+      DEMAND(peer.post_send(WrOpcode::kRdmaWrite, i * 1000, 1000, i * 1000) == 0);
+      DEMAND(peer.wait().status == WcStatus::kSuccess);
+    }
+    DEMAND(peer.qp().counters().retransmissions > 0);
+    lab::say(socket, "written");
+  });
+  unsetenv("VERBENA_FAULT");
+  unsetenv("VERBENA_PCAP");
+  introduce(a, b);
+  EXPECT_EQ(a.receive(), "written");
+  b.send("check");
+  EXPECT_EQ(a.wait(), 0);
+  EXPECT_EQ(b.wait(), 0);
+  struct stat info{};
+  EXPECT_EQ(stat(capture, &info), 0);
+  EXPECT_GT(info.st_size, 100 * 1000);
+  unlink(capture);
 }
 
 // B dies without a word. A learns it from its own timer, (1 + retry_cnt) timeouts later.

@@ -164,7 +164,7 @@ TEST_P(Roads, lenses_of_the_environment) {
   });
   Child a([](int socket) {
     PeerOptions options;
-    options.timeout = 8;
+    options.timeout = 12;
     Peer peer(options);
     fill(peer, 1);
     meet(socket, peer);

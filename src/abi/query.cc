@@ -67,13 +67,26 @@ void fill_device_attr(const host::DeviceModel& model, ibv_device_attr& attr) {
   attr.phys_port_cnt = kPorts;
 }
 
+// Entries the table shows: as on adapters there is room for more addresses than there are now.
+size_t gid_table_length(const host::DeviceModel& model) {
+  constexpr size_t kShownAtLeast = 16;
+  return std::max(kShownAtLeast, model.gids.size());
+}
+
+// Null behind the end of the table; entries beyond the model's are empty.
+const host::GidEntry* gid_entry(const host::DeviceModel& model, uint64_t index) {
+  static const host::GidEntry* const kEmpty = new host::GidEntry;
+  if (index < model.gids.size()) return &model.gids[index];
+  return index < gid_table_length(model) ? kEmpty : nullptr;
+}
+
 void fill_port_attr(const host::DeviceModel& model, NewestPortAttr& attr) {
   std::memset(&attr, 0, sizeof attr);
   ibv_port_attr& port = attr.base;
   port.state = model.port_active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   port.max_mtu = IBV_MTU_4096;
   port.active_mtu = static_cast<ibv_mtu>(path_mtu_code(model.path_mtu));
-  port.gid_tbl_len = static_cast<int>(model.gids.size());
+  port.gid_tbl_len = static_cast<int>(gid_table_length(model));
   port.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
   port.max_msg_sz = engine::kMaxMessageBytes;
   port.pkey_tbl_len = 1;
@@ -84,10 +97,6 @@ void fill_port_attr(const host::DeviceModel& model, NewestPortAttr& attr) {
   port.phys_state = model.port_active ? kPhysicalLinkUp : kPhysicalDisabled;
   port.link_layer = IBV_LINK_LAYER_ETHERNET;
   port.flags = IBV_QPF_GRH_REQUIRED;
-}
-
-const host::GidEntry* gid_entry(const host::DeviceModel& model, uint64_t index) {
-  return index < model.gids.size() ? &model.gids[index] : nullptr;
 }
 
 void fill_gid_entry(const host::GidEntry& from, uint32_t index, ibv_gid_entry& to) {
@@ -213,7 +222,7 @@ int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_g
       return refuse(EINVAL,
                     "ibv_query_gid_ex: port {}, index {} of {}, flags {:#x}, entry of {} "
                     "bytes",
-                    port, index, model->gids.size(), flags, entry_size);
+                    port, index, gid_table_length(*model), flags, entry_size);
     if (found->empty()) return refuse(ENODATA, "ibv_query_gid_ex: index {} is empty", index);
     ibv_gid_entry full;
     fill_gid_entry(*found, index, full);
@@ -237,7 +246,7 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_
         return refuse(EINVAL,
                       "ibv_query_gid_table: room for {} entries is too little; give room "
                       "for gid_tbl_len = {}",
-                      max_entries, model->gids.size());
+                      max_entries, gid_table_length(*model));
       ibv_gid_entry full;
       fill_gid_entry(model->gids[i], i, full);
       uint8_t* to = reinterpret_cast<uint8_t*>(entries) + count++ * entry_size;

@@ -10,9 +10,10 @@ namespace verbena::engine {
 
 namespace {
 
+// Local write says nothing about a window; programs pass it along and adapters take it.
 constexpr uint32_t kWindowAccess =
-    memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic | memory::kZeroBased |
-    memory::kFlushGlobal | memory::kFlushPersistent | memory::kRelaxedOrdering;
+    memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic |
+    memory::kZeroBased | memory::kFlushGlobal | memory::kFlushPersistent | memory::kRelaxedOrdering;
 
 void unbind(memory::MemoryWindow& window) {
   if (window.region) --window.region->bound_windows;

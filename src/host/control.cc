@@ -19,7 +19,9 @@ Result<engine::Path> Process::choose_path(const engine::AddressVector& route,
   Result<void> routed = check_route(route, scope);
   if (!routed) return tl::unexpected<Error>(routed.error());
   bool own = !route.destination.is_multicast() && state.addresses.contains_now(route.destination);
-  return own && links_->eligible(destination_qpn) ? engine::Path::kLocal : engine::Path::kWire;
+  if (!own || !links_->eligible(destination_qpn)) return engine::Path::kWire;
+  links_->prepare(destination_qpn);
+  return engine::Path::kLocal;
 }
 
 void Process::revoke(engine::QueuePair& qp) {

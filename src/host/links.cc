@@ -66,6 +66,8 @@ bool Links::eligible(uint32_t qpn) const {
   return local_->eligible(link::slot_of(qpn));
 }
 
+void Links::prepare(uint32_t qpn) { local_->prepare(link::slot_of(qpn)); }
+
 // --- out
 
 engine::PacketSink& Links::sink(Instant now) {

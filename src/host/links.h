@@ -33,6 +33,8 @@ class Links : private engine::PacketSink {
   broker::CountersPage* counters_page() { return &lease_->segment().counters; }
   // Whether packets to this queue pair may go through shared memory.
   bool eligible(uint32_t qpn) const;
+  // Opens the road to it ahead of the first packet. Control path: asks the broker.
+  void prepare(uint32_t qpn);
 
   // Where the engine sends; valid until the next call.
   engine::PacketSink& sink(Instant now);

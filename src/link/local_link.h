@@ -46,6 +46,9 @@ class LocalLink : public engine::PacketSink {
   // True when packets to `slot` may carry addresses; both ends compute the same.
   bool eligible(uint8_t slot) const { return local_eligible(directory_.host_page(), slot_, slot); }
 
+  // Opens the ring to `slot` now, on the control path, so that the first packet does not wait for
+  // a broker that may not get a processor for milliseconds. False: nobody has the slot.
+  bool prepare(uint8_t slot) { return peer(slot) != nullptr; }
   // To the process that has the slot of header.dest_qpn; a slot nobody has swallows the packet.
   // False: its ring is full.
   bool send(const engine::TxPacket& packet) override;

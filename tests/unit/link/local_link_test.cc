@@ -241,6 +241,23 @@ TEST_F(LocalLinkTest, WithoutPermissionNoAddressesArePassed) {
   EXPECT_EQ(closed.link->counters().rx_malformed, 1u);
 }
 
+TEST_F(LocalLinkTest, PreparedPeersNeedNoBrokerForTheirFirstPacket) {
+  Endpoint a, b;
+  EXPECT_TRUE(a.link->prepare(b.slot()));
+  EXPECT_FALSE(a.link->prepare(200));
+  EXPECT_FALSE(a.link->prepare(kBrokerSlot));
+  pid_t broker = a.lease->host_page().broker_pid.load();
+  pid_t standby = a.lease->host_page().standby_pid.load();
+  ASSERT_EQ(::kill(broker, SIGSTOP), 0);
+  ASSERT_EQ(::kill(standby, SIGSTOP), 0);
+  Message message(b.slot(), 4, 100, false);
+  EXPECT_TRUE(a.link->send(message.get()));
+  a.link->flush();
+  EXPECT_EQ(b.link->receive([](const RxPacket& p) { EXPECT_EQ(judge(p, 100), "ok"); }), 1u);
+  ASSERT_EQ(::kill(broker, SIGCONT), 0);
+  ASSERT_EQ(::kill(standby, SIGCONT), 0);
+}
+
 TEST_F(LocalLinkTest, OwnSlotWorksLikeAnother) {
   Endpoint self;
   Message small(self.slot(), 4, 100, false), large(self.slot(), 5, 100000, true);

@@ -3,6 +3,7 @@
 #include "abi/errors.h"
 #include "abi/import.h"
 #include "abi/operations.h"
+#include "abi/post.h"
 
 namespace verbena::abi {
 namespace {
@@ -15,7 +16,6 @@ Recycler<Mw>& windows() {
   return *instance;
 }
 
-// Also resets atomics-free fields by hand: the object stays alive for stale pointers.
 void retire(Mw* mw) {
   *mw = Mw{};
   windows().give(mw);
@@ -75,23 +75,11 @@ int dealloc_mw(ibv_mw* base) {
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   return shielded([&] {
     const ibv_mw_bind_info& info = bind->bind_info;
-    if (mw->type != IBV_MW_TYPE_1)
-      return refuse(EINVAL,
-                    "ibv_bind_mw: a type 2 window is bound by a work request "
-                    "(IBV_WR_BIND_MW)");
     if (!info.mr && (info.addr || info.length))
       return refuse(EINVAL, "ibv_bind_mw: a range but no region");
     if (info.mr && (mw->pd != info.mr->pd))
       return refuse(EPERM, "ibv_bind_mw: window and region belong to different protection domains");
-    ibv_send_wr wr{};
-    wr.wr_id = bind->wr_id;
-    wr.opcode = IBV_WR_BIND_MW;
-    wr.send_flags = bind->send_flags;
-    wr.bind_mw.mw = mw;
-    wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-    wr.bind_mw.bind_info = info;
-    ibv_send_wr* bad = nullptr;
-    return post_send(qp, &wr, &bad);
+    return post_bind(qp, mw, *bind);
   });
 }
 

@@ -47,7 +47,8 @@ int fill_operation(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& req
     case IBV_WR_LOCAL_INV:
       return 0;
     case IBV_WR_BIND_MW:
-      return fill_bind(wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info, request);
+      return fill_bind(wr.bind_mw.mw, IBV_MW_TYPE_2, wr.bind_mw.rkey, wr.bind_mw.bind_info,
+                       request);
     case IBV_WR_TSO:
       return refuse(EOPNOTSUPP, "ibv_post_send: segmentation offload is for raw packets");
     default:
@@ -92,9 +93,15 @@ int fill_datagram(ibv_ah* ah, uint32_t qpn, uint32_t qkey, engine::SendRequest& 
   return 0;
 }
 
-int fill_bind(ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info,
+int fill_bind(ibv_mw* mw, ibv_mw_type type, uint32_t rkey, const ibv_mw_bind_info& info,
               engine::SendRequest& request) {
   if (!mw) return refuse(EINVAL, "post_send: bind without a memory window");
+  if (mw->type != type)
+    return refuse(
+        EINVAL,
+        "bind: type 1 windows are bound by ibv_bind_mw, type 2 windows by a work request; "
+        "this one is type {}",
+        static_cast<int>(mw->type));
   if (info.mr && cast(info.mr)->region == nullptr)
     return refuse(EINVAL, "post_send: bind to a region that is no longer registered");
   request.sges = {};
@@ -126,6 +133,26 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad) {
   if (error) *bad = wr;
   process.transmit();
   return error;
+}
+
+int post_bind(ibv_qp* base, ibv_mw* mw, const ibv_mw_bind& bind) {
+  constexpr unsigned kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED;
+  if (bind.send_flags & ~kKnownFlags)
+    return refuse(EINVAL, "ibv_bind_mw: send_flags {:#x}", bind.send_flags);
+  engine::SendRequest request;
+  request.wr_id = bind.wr_id;
+  request.opcode = engine::WrOpcode::kBindMw;
+  request.flags = bind.send_flags;
+  uint32_t rkey = ibv_inc_rkey(mw->rkey);
+  if (int error = fill_bind(mw, IBV_MW_TYPE_1, rkey, bind.bind_info, request)) return error;
+  host::Process& process = host::Process::get();
+  host::Process::Guard guard(process);
+  engine::QueuePair* queue = cast(base)->queue();
+  if (!queue) return refuse_closed();
+  if (int error = queue->post_send(process.now(), request)) return error;
+  mw->rkey = rkey;
+  process.transmit();
+  return 0;
 }
 
 int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {

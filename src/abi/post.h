@@ -6,7 +6,10 @@
 namespace verbena::abi {
 
 int fill_datagram(ibv_ah* ah, uint32_t qpn, uint32_t qkey, engine::SendRequest& request);
-int fill_bind(ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info,
+int fill_bind(ibv_mw* mw, ibv_mw_type type, uint32_t rkey, const ibv_mw_bind_info& info,
               engine::SendRequest& request);
+
+// ibv_bind_mw() of a type 1 window: a work request of its own. mw->rkey becomes the new key.
+int post_bind(ibv_qp* qp, ibv_mw* mw, const ibv_mw_bind& bind);
 
 }  // namespace verbena::abi

@@ -77,7 +77,7 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info
   SendRequest& request = open(qp, WrOpcode::kBindMw, IBV_QP_EX_WITH_BIND_MW);
   Staging& staging = *cast(qp)->staging;
   if (staging.error) return;
-  staging.error = shielded([&] { return fill_bind(mw, rkey, *info, request); });
+  staging.error = shielded([&] { return fill_bind(mw, IBV_MW_TYPE_2, rkey, *info, request); });
   if (!staging.error) mw->rkey = rkey;
 }
 void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) {

@@ -416,6 +416,10 @@ TEST_F(Traffic, WindowsOfBothTypes) {
   ibv_wr_set_sge(sender_, mr_->lkey, address(0), 4);
   ASSERT_EQ(ibv_wr_complete(sender_), 0);
   expect_success(reap(), IBV_WC_RDMA_WRITE, 2);
+  ibv_send_wr wrong{.wr_id = 3, .opcode = IBV_WR_BIND_MW};
+  wrong.bind_mw = {one, ibv_inc_rkey(one->rkey), bind.bind_info};
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(qp_[1], &wrong, &bad), EINVAL) << "only type 2";
   EXPECT_EQ(ibv_dealloc_mw(one), 0);
 
   ibv_mw* two = ibv_alloc_mw(pd_, IBV_MW_TYPE_2);

@@ -4,7 +4,7 @@
 //
 //   ROOT/sys/class/{infiniband,infiniband_verbs,infiniband_mad,pci_bus}/...
 //   ROOT/sys/devices/pcibe00:NN/be00:NN:00.0/...     one invented PCI slot per device
-//   ROOT/dev/infiniband/{rdma_cm,uverbsN,NAME}       symbolic links to /dev/null
+//   ROOT/dev/infiniband/{uverbsN,NAME}       symbolic links to /dev/null
 #pragma once
 
 #include <cstdint>

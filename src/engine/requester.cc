@@ -80,6 +80,7 @@ void Requester::start(Psn first) {
   uint32_t bytes = qp_.packet_bytes();
   window_packets_ = bytes == kLocalPathMtu ? kLocalWindowPackets
                                            : std::min(kMaxWindowPackets, kWireWindowBytes / bytes);
+  allowed_packets_ = window_packets_;
   reload_retries();
 }
 
@@ -102,6 +103,9 @@ uint32_t Requester::packets_of(const SendWork& work) const {
 // Packets of responses that the READ request at `offset` asks for.
 uint32_t Requester::chunk_packets(const SendWork& work, uint32_t offset) const {
   if (work.opcode != WrOpcode::kRdmaRead) return 1;
+  // Asked for twice in vain: the next packet alone, in case losses come regularly.
+  bool in_vain = retries_left_ + 2 <= qp_.attributes_.retry_cnt;
+  if (in_vain && work.started && (work.first_psn + offset).before(sent_limit_)) return 1;
   uint32_t chunk = qp_.packet_bytes() == kLocalPathMtu ? kLocalReadPackets : kWireReadPackets;
   uint32_t end = std::min(work.packets, (offset / chunk + 1) * chunk);
   return end - offset;
@@ -145,7 +149,7 @@ Requester::Gate Requester::admit(Instant now, SendWork& work) {
   if (qp_.is_reliable()) {
     auto in_flight = static_cast<uint32_t>(transmit_psn().distance(una_));
     uint32_t packets = work.started ? chunk_packets(work, offset_) : 1;
-    if (in_flight > 0 && in_flight + packets > window_packets_) return Gate::kWait;
+    if (in_flight > 0 && in_flight + packets > allowed_packets_) return Gate::kWait;
   }
   return Gate::kOpen;
 }
@@ -223,8 +227,10 @@ void Requester::build_message(const SendWork& work, TxPacket& packet, uint32_t& 
   packet.header.opcode = message_opcode(work, first, last);
   packet.header.solicited =
       last && (work.flags & kSolicited) && work.opcode != WrOpcode::kRdmaWrite;
+  auto in_flight = static_cast<uint32_t>(packet.header.psn.distance(una_));
   packet.header.ack_request =
-      qp_.is_reliable() && (last || since_ack_request_ + 1 >= kAckRequestInterval);
+      qp_.is_reliable() &&
+      (last || since_ack_request_ + 1 >= kAckRequestInterval || in_flight + 1 >= allowed_packets_);
   if (is_write(work.opcode) && first)
     packet.header.reth = {work.target.remote.address, work.target.remote.rkey, work.length};
   if (last && (work.opcode == WrOpcode::kSendWithImm || work.opcode == WrOpcode::kRdmaWriteWithImm))

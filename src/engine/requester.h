@@ -87,7 +87,8 @@ class Requester {
   uint32_t ssn_ = 0;
   uint32_t credit_limit_ = 0;  // highest SSN a SEND may have; valid if credits_known_
   bool credits_known_ = false;
-  uint32_t window_packets_ = 0;  // PSNs in flight at most
+  uint32_t window_packets_ = 0;   // PSNs in flight at most
+  uint32_t allowed_packets_ = 0;  // now: 1 after a timeout, doubled by every progress
   uint32_t since_ack_request_ = 0;
   uint8_t retries_left_ = 0;
   uint8_t rnr_left_ = 0;

@@ -84,6 +84,7 @@ void Requester::advance(Instant now, Psn psn) {
   una_ = psn;
   while (!reads_.empty() && reads_.front().before(una_)) reads_.erase(reads_.begin());
   reload_retries();
+  allowed_packets_ = std::min(window_packets_, allowed_packets_ * 2);
   gap_reported_ = false;
   if (!waiting_rnr_) {
     deadline_ = kNever;
@@ -319,6 +320,9 @@ void Requester::on_time(Instant now) {
   ++qp_.device_.counters().local_ack_timeout_err;
   ++qp_.counters_.timeouts;
   gap_reported_ = false;
+  // Try with one packet first: whoever lost the whole flight will lose it again, and losses that
+  // come regularly would always meet the same packet.
+  allowed_packets_ = 1;
   go_back(now, una_, WcStatus::kRetryExcErr, "no acknowledgement within the timeout");
 }
 

@@ -160,13 +160,15 @@ void Responder::answer_again(uint8_t index, const wire::Packet& header) {
   }
   Response* waiting = find_response(index);
   if (!waiting) return queue_answer(index, header.psn, offset, length);
-  // The answer is still on its way out: go back in it, if it has passed the place asked for.
+  // The answer is still on its way out: go back in it, if it has passed the place asked for, and
+  // on to the end asked for.
+  uint32_t end = std::max(waiting->offset + waiting->remaining, offset + length);
   if (waiting->psn.after(header.psn)) {
     waiting->psn = header.psn;
     waiting->offset = offset;
-    waiting->remaining = length;
     waiting->started = false;
   }
+  waiting->remaining = end - waiting->offset;
 }
 
 // --- the end
@@ -260,6 +262,7 @@ bool Responder::send_read(Instant now, Response& response, PacketSink& sink, boo
                                                           saved.address + response.offset, length,
                                                           memory::kRemoteRead);
     if (grant.error != memory::KeyError::kNone) {
+      if (saved.answered) return true;  // a late repetition: nobody waits for it (class D)
       fail_read(now, response, grant.error);
       return false;
     }

@@ -21,12 +21,13 @@ bool ForeignReader::vouched() const {
   if (row.generation.load(std::memory_order_acquire) != reference_.generation) return false;
   if (!(row.flags.load(std::memory_order_acquire) & kSlotAlive)) return false;
   const LocalArea& area = *reference_.area;
-  if (area.qp_epoch[reference_.source_qpn & 0xffff].load(std::memory_order_acquire) !=
-      reference_.epoch) {
-    return false;
-  }
-  return reference_.region_key == 0 || area.region_key[region_index(reference_.region_key)].load(
-                                           std::memory_order_acquire) == reference_.region_key;
+  // The bytes of a READ response belong to a region: they stay good when the queue pair dies, or
+  // the answers before its last NAK would be lost with it. Other bytes are a work request's.
+  if (reference_.region_key != 0)
+    return area.region_key[region_index(reference_.region_key)].load(std::memory_order_acquire) ==
+           reference_.region_key;
+  return area.qp_epoch[reference_.source_qpn & 0xffff].load(std::memory_order_acquire) ==
+         reference_.epoch;
 }
 
 bool ForeignReader::copy_out(std::span<const memory::Segment> segments, size_t offset, uint8_t* to,

@@ -66,7 +66,9 @@ bool Links::eligible(uint32_t qpn) const {
   return local_->eligible(link::slot_of(qpn));
 }
 
-void Links::prepare(uint32_t qpn) { local_->prepare(link::slot_of(qpn)); }
+void Links::prepare(uint32_t qpn) {
+  local_->prepare(link::slot_of(qpn));
+}
 
 // --- out
 

@@ -1,5 +1,5 @@
-"""The examples of docs/*.md and README.md, executed: every ```console block, command by command, in
-a scratch folder. A command must succeed; a line shown under it must appear in its output (numbers and
+"""The examples of docs/*.md, executed: every ```console block, command by command, in a scratch
+folder. A command must succeed; a line shown under it must appear in its output (numbers and
 addresses may differ)."""
 
 import glob

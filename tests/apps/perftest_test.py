@@ -5,7 +5,8 @@ import re
 import unittest
 
 import harness
-from harness import FAR, FAR6, NEAR, NEAR6, AppTest, FarSide, environment, free_port, wait_for_no_broker
+from harness import (FAR, FAR6, NEAR, NEAR6, AppTest, FarSide, environment, free_port,
+                     wait_for_no_broker)
 
 TABLE_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)", re.M)
 

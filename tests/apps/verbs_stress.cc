@@ -1,0 +1,221 @@
+// A multi-threaded verbs program, as a user would write one: threads with their own queue pairs and
+// one shared completion queue, a thread that waits for events, connections made and torn down all
+// the time. It knows only libibverbs; under the sanitizer presets it shows what the library does
+// between threads. Every transfer's bytes are compared.
+//   verbs_stress [SECONDS] [THREADS]
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace {
+
+std::atomic<bool> stopping{false};
+std::atomic<long> transfers{0};
+std::atomic<long> events{0};
+
+[[noreturn]] void stop(const char* what) {
+  std::perror(what);
+  std::exit(1);
+}
+
+#define REQUIRE(condition)              \
+  do {                                  \
+    if (!(condition)) stop(#condition); \
+  } while (false)
+
+struct Side {
+  ibv_qp* qp;
+  ibv_mr* mr;
+  std::vector<unsigned char> memory = std::vector<unsigned char>(1 << 16);
+};
+
+void connect_qp(ibv_qp* qp, uint32_t peer, const ibv_gid& gid) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  REQUIRE(!ibv_modify_qp(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+  attr = {};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = peer;
+  attr.max_dest_rd_atomic = 4;
+  attr.min_rnr_timer = 1;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = 1;
+  attr.ah_attr.grh.dgid = gid;
+  attr.ah_attr.grh.hop_limit = 64;
+  REQUIRE(!ibv_modify_qp(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+  attr = {};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = 18;
+  attr.retry_cnt = 7;
+  attr.rnr_retry = 7;
+  attr.max_rd_atomic = 4;
+  REQUIRE(!ibv_modify_qp(qp, &attr,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+void wait_for(ibv_cq* cq, uint64_t wr_id) {
+  for (ibv_wc wc{};;) {
+    int n = ibv_poll_cq(cq, 1, &wc);
+    REQUIRE(n >= 0);
+    if (n == 0) continue;
+    if (wc.status != IBV_WC_SUCCESS || wc.wr_id != wr_id) {
+      std::fprintf(stderr, "completion of wr_id %lu: %s\n", wc.wr_id, ibv_wc_status_str(wc.status));
+      std::exit(1);
+    }
+    return;
+  }
+}
+
+void post(ibv_qp* qp, ibv_wr_opcode opcode, const Side& local, const Side& remote, uint32_t offset,
+          uint32_t length, uint64_t wr_id) {
+  ibv_sge sge{reinterpret_cast<uintptr_t>(local.memory.data()) + offset, length, local.mr->lkey};
+  ibv_send_wr wr{}, *bad = nullptr;
+  wr.wr_id = wr_id;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = opcode;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma.remote_addr = reinterpret_cast<uintptr_t>(remote.memory.data()) + offset;
+  wr.wr.rdma.rkey = remote.mr->rkey;
+  REQUIRE(!ibv_post_send(qp, &wr, &bad));
+}
+
+// One life of a connection: made, used for a while, torn down.
+void connection(ibv_context* context, const ibv_gid& gid, unsigned seed) {
+  ibv_pd* pd = ibv_alloc_pd(context);
+  ibv_cq* cq = ibv_create_cq(context, 64, nullptr, nullptr, 0);
+  REQUIRE(pd && cq);
+  Side sides[2];
+  for (Side& side : sides) {
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = cq;
+    init.qp_type = IBV_QPT_RC;
+    init.cap = {16, 16, 1, 1, 64};
+    side.qp = ibv_create_qp(pd, &init);
+    side.mr = ibv_reg_mr(pd, side.memory.data(), side.memory.size(),
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+    REQUIRE(side.qp && side.mr);
+  }
+  connect_qp(sides[0].qp, sides[1].qp->qp_num, gid);
+  connect_qp(sides[1].qp, sides[0].qp->qp_num, gid);
+  for (uint64_t i = 0; i < 200 && !stopping; ++i) {
+    seed = seed * 1664525 + 1013904223;
+    uint32_t length = 1 + (seed >> 8) % 20000, offset = (seed >> 4) % 40000;
+    Side& from = sides[seed & 1];
+    Side& to = sides[~seed & 1];
+    std::memset(from.memory.data() + offset, static_cast<int>(seed), length);
+    bool read = (seed >> 20) & 1;
+    post(read ? to.qp : from.qp, read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, read ? to : from,
+         read ? from : to, offset, length, i);
+    wait_for(cq, i);
+    REQUIRE(std::memcmp(from.memory.data() + offset, to.memory.data() + offset, length) == 0);
+    ++transfers;
+  }
+  for (Side& side : sides) {
+    REQUIRE(!ibv_destroy_qp(side.qp));
+    REQUIRE(!ibv_dereg_mr(side.mr));
+  }
+  REQUIRE(!ibv_destroy_cq(cq));
+  REQUIRE(!ibv_dealloc_pd(pd));
+}
+
+// SENDs to oneself, each announced by a completion event that another thread sleeps for.
+void eventful(ibv_context* context, const ibv_gid& gid) {
+  ibv_pd* pd = ibv_alloc_pd(context);
+  ibv_comp_channel* channel = ibv_create_comp_channel(context);
+  ibv_cq* cq = ibv_create_cq(context, 64, nullptr, channel, 0);
+  ibv_cq* send_cq = ibv_create_cq(context, 64, nullptr, nullptr, 0);
+  ibv_qp_init_attr init{};
+  init.send_cq = send_cq;
+  init.recv_cq = cq;
+  init.qp_type = IBV_QPT_RC;
+  init.cap = {16, 16, 1, 1, 64};
+  Side side;
+  side.qp = ibv_create_qp(pd, &init);
+  side.mr = ibv_reg_mr(pd, side.memory.data(), side.memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  REQUIRE(channel && cq && send_cq && side.qp && side.mr);
+  connect_qp(side.qp, side.qp->qp_num, gid);
+  constexpr long kMessages = 500;
+  std::thread sleeper([&] {
+    for (long got = 0; got < kMessages;) {
+      REQUIRE(!ibv_req_notify_cq(cq, 0));
+      ibv_wc wc{};
+      int n;
+      while ((n = ibv_poll_cq(cq, 1, &wc)) > 0) {
+        REQUIRE(wc.status == IBV_WC_SUCCESS && wc.byte_len == 100);
+        ++got;
+      }
+      if (got >= kMessages) break;
+      ibv_cq* from = nullptr;
+      void* context_pointer = nullptr;
+      REQUIRE(!ibv_get_cq_event(channel, &from, &context_pointer));
+      ibv_ack_cq_events(from, 1);
+      ++events;
+    }
+  });
+  for (long i = 0; i < kMessages; ++i) {
+    ibv_sge into{reinterpret_cast<uintptr_t>(side.memory.data()), 4096, side.mr->lkey};
+    ibv_recv_wr receive{}, *bad_receive = nullptr;
+    receive.sg_list = &into;
+    receive.num_sge = 1;
+    REQUIRE(!ibv_post_recv(side.qp, &receive, &bad_receive));
+    ibv_sge from{reinterpret_cast<uintptr_t>(side.memory.data()) + 8192, 100, side.mr->lkey};
+    ibv_send_wr send{}, *bad = nullptr;
+    send.wr_id = static_cast<uint64_t>(i);
+    send.sg_list = &from;
+    send.num_sge = 1;
+    send.opcode = IBV_WR_SEND;
+    send.send_flags = IBV_SEND_SIGNALED;
+    REQUIRE(!ibv_post_send(side.qp, &send, &bad));
+    wait_for(send_cq, static_cast<uint64_t>(i));
+    ++transfers;
+  }
+  sleeper.join();
+  REQUIRE(!ibv_destroy_qp(side.qp));
+  REQUIRE(!ibv_dereg_mr(side.mr));
+  REQUIRE(!ibv_destroy_cq(cq));
+  REQUIRE(!ibv_destroy_cq(send_cq));
+  REQUIRE(!ibv_destroy_comp_channel(channel));
+  REQUIRE(!ibv_dealloc_pd(pd));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int seconds = argc > 1 ? std::atoi(argv[1]) : 5;
+  int threads = argc > 2 ? std::atoi(argv[2]) : 4;
+  ibv_device** list = ibv_get_device_list(nullptr);
+  ibv_context* context = list && list[0] ? ibv_open_device(list[0]) : nullptr;
+  REQUIRE(context);
+  ibv_gid gid{};
+  REQUIRE(!ibv_query_gid(context, 1, 0, &gid));
+  std::vector<std::thread> workers;
+  for (int t = 0; t < threads; ++t)
+    workers.emplace_back([=, &gid] {
+      for (unsigned life = 0; !stopping; ++life)
+        connection(context, gid, static_cast<unsigned>(t) * 7919 + life);
+    });
+  workers.emplace_back([=, &gid] {
+    while (!stopping) eventful(context, gid);
+  });
+  std::this_thread::sleep_for(std::chrono::seconds(seconds));
+  stopping = true;
+  for (std::thread& worker : workers) worker.join();
+  REQUIRE(!ibv_close_device(context));
+  ibv_free_device_list(list);
+  std::printf("%ld transfers compared, %ld events\n", transfers.load(), events.load());
+  return transfers > 100 && events > 0 ? 0 : 1;
+}

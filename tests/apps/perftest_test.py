@@ -109,6 +109,7 @@ class ReliableConnection(Perftest):
 
     def test_unprivileged_user(self):
         wait_for_no_broker()
+        self.addCleanup(wait_for_no_broker)
         self.go("ib_write_bw", user=65534)
         self.go("ib_send_lat", user=65534)
 

@@ -111,6 +111,7 @@ class PingPong(AppTest):
 
     def test_unprivileged_user(self):
         wait_for_no_broker()
+        self.addCleanup(wait_for_no_broker)
         self.go("ibv_rc_pingpong", user=65534)
 
 

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <mutex>
+#include <vector>
 
 #include "host/process.h"
 
@@ -24,12 +26,47 @@ void take_count(int fd) {
   }
 }
 
+// Every living channel, for the fork handlers. Never destroyed: channels may outlive exit().
+struct Registry {
+  Mutex mutex;
+  std::vector<EventChannel*> channels;
+};
+Registry& registry() {
+  static Registry* registry = new Registry;
+  return *registry;
+}
+
 }  // namespace
 
-EventChannel::EventChannel() : fd_(::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {}
+EventChannel::EventChannel() : fd_(::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {
+  std::lock_guard guard(registry().mutex);
+  registry().channels.push_back(this);
+}
 
 EventChannel::~EventChannel() {
+  {
+    std::lock_guard guard(registry().mutex);
+    std::erase(registry().channels, this);
+  }
   if (fd_ >= 0) ::close(fd_);
+}
+
+void EventChannel::before_fork() {
+  registry().mutex.lock();
+  for (EventChannel* channel : registry().channels) channel->mutex_.lock();
+}
+
+void EventChannel::after_fork_parent() {
+  for (EventChannel* channel : registry().channels) channel->mutex_.unlock();
+  registry().mutex.unlock();
+}
+
+void EventChannel::after_fork_child() {
+  for (EventChannel* channel : registry().channels) {
+    channel->mutex_.reset();
+    channel->queue_.clear();
+  }
+  registry().mutex.reset();
 }
 
 void EventChannel::push(const Delivery& delivery) {

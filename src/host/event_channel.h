@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 
 #include "engine/event.h"
+#include "host/mutex.h"
 
 namespace verbena::host {
 
@@ -34,11 +34,18 @@ class EventChannel {
   // Removes undelivered events of an object about to be destroyed; returns how many.
   uint32_t forget(const void* object);
 
+  // fork: a thread that vanishes in the child must not hold any channel's lock there. Called by
+  // Process, in this order, with the process lock held. The child's channels lose the events that
+  // were queued: they are the parent's.
+  static void before_fork();
+  static void after_fork_parent();
+  static void after_fork_child();
+
  private:
   bool take(Delivery& to);
 
   int fd_ = -1;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::deque<Delivery> queue_;
 };
 

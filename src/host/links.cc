@@ -99,7 +99,7 @@ bool Links::send(const engine::TxPacket& packet) {
 }
 
 bool Links::flush() {
-  local_->flush();
+  ring();
   if (staged_ == 0) return true;
   if (!udp_->flush()) return false;
   staged_ = 0;

@@ -38,8 +38,10 @@ class Links : private engine::PacketSink {
 
   // Where the engine sends; valid until the next call.
   engine::PacketSink& sink(Instant now);
-  // Rings the neighbours' bells and gives the kernel what was staged for the wire. False: its
-  // queue is full, try again soon.
+  // Rings the bells of the neighbours that were sent something.
+  void ring() { local_->flush(); }
+  // The same, and gives the kernel what was staged for the wire. False: its queue is full, try
+  // again soon.
   bool flush();
   size_t pending() const { return staged_; }  // packets staged
 

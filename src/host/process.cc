@@ -172,6 +172,7 @@ void Process::after_fork_parent() {
 void Process::after_fork_child() {
   Process& process = *g_process;
   State& state = *process.state_;
+  EventChannel::after_fork_child();
   new (&g_attach_mutex) std::mutex;
   state.mutex.reset();
   state.watch.reset();

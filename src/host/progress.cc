@@ -89,7 +89,10 @@ void Process::transmit() {
   engine_->transmit(now, links_->sink(now), kTransmitBudget);
   state.publisher.touch();
   bool polls_soon = state.watch.polling() && state.posts++ > 0;
-  if (!polls_soon || links_->pending() >= kMaxDeferred) links_->flush();
+  if (polls_soon && links_->pending() < kMaxDeferred)
+    links_->ring();
+  else
+    links_->flush();
   deliver();
 }
 

@@ -42,9 +42,13 @@ void clear(const pollfd& fd) {
 }
 
 // ppoll returns EINTR after every handler, read(2) only after those without SA_RESTART. Which one
-// ran cannot be asked; whether any handler wants interruption can.
+// ran cannot be asked; whether any handler wants interruption can. Handlers of the faults do not
+// count: after those a program does not come back here.
 bool handlers_want_interruption() {
   for (int number = 1; number < NSIG; ++number) {
+    if (number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
+        number == SIGTRAP || number == SIGABRT || number == SIGSYS)
+      continue;
     struct sigaction action;
     if (::sigaction(number, nullptr, &action) != 0) continue;
     bool has_handler = (action.sa_flags & SA_SIGINFO) ||
@@ -71,7 +75,7 @@ int wait_alone(int fd) {
 // there is work now.
 bool Process::prepare_sleep(const Progress& last, Instant& until) {
   State& state = *state_;
-  if (!last.drained || last.more) return false;
+  if (last.packets != 0 || !last.drained || last.more) return false;
   until = std::min({engine_->next_deadline(), links_->next_deadline(), state.publisher.deadline()});
   if (last.blocked) {
     state.retry_after = std::clamp(state.retry_after * 2, kMinRetry, kMaxRetry);

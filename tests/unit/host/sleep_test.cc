@@ -45,7 +45,7 @@ void event_ping_pong(int socket, bool first, int rounds, Style style) {
   Peer peer(options);
   for (int i = 0; i < 32; ++i) DEMAND(peer.post_receive(64, 64) == 0);
   meet(socket, peer);
-  lab::hear(socket);
+  hear(socket);
   std::vector<double> marks;
   int sent = 0, received = 0, finished = 0;
   auto send = [&] {
@@ -67,8 +67,8 @@ void event_ping_pong(int socket, bool first, int rounds, Style style) {
   }
   for (size_t i = marks.size() - 1; i > 0; --i) marks[i] -= marks[i - 1];
   std::nth_element(marks.begin() + 1, marks.begin() + rounds / 2, marks.end());
-  lab::say(socket, std::to_string(marks[static_cast<size_t>(rounds) / 2] * 1e6 / 2));
-  lab::hear(socket);
+  say(socket, std::to_string(marks[static_cast<size_t>(rounds) / 2] * 1e6 / 2));
+  hear(socket);
 }
 
 void run_event_ping_pong(Style style) {
@@ -108,20 +108,20 @@ TEST_P(Roads, blocked_process_does_not_wake_until_something_comes) {
       usleep(300'000);
       long before = background_switches();
       usleep(700'000);
-      lab::say(socket, std::to_string(background_switches() - before));
+      say(socket, std::to_string(background_switches() - before));
     });
     DEMAND(sleep_for_completion(peer, Style::kBlock).status == WcStatus::kSuccess);
     watcher.join();
-    lab::hear(socket);
+    hear(socket);
   });
   Child a([](int socket) {
     Peer peer;
     meet(socket, peer);
     for (int i = 0; i < 2; ++i) {
-      lab::hear(socket);
+      hear(socket);
       DEMAND(peer.post_send(WrOpcode::kSend, 0, 2, 0) == 0);
       DEMAND(peer.wait().status == WcStatus::kSuccess);
-      lab::say(socket, "sent");
+      say(socket, "sent");
     }
   });
   introduce(a, b);
@@ -193,6 +193,7 @@ TEST_P(Roads, blocked_pop_obeys_signals_as_read_does) {
 }
 
 TEST_P(Roads, cancelled_waiter_leaves_the_engine_to_others) {
+  if (kThreadSanitizer) GTEST_SKIP() << "the sanitizer loses track of a thread cancelled in ppoll";
   Child b([](int socket) {
     Peer peer;
     meet(socket, peer);
@@ -208,13 +209,13 @@ TEST_P(Roads, cancelled_waiter_leaves_the_engine_to_others) {
     void* result = nullptr;
     DEMAND(pthread_join(thread, &result) == 0);
     DEMAND(result == PTHREAD_CANCELED);
-    lab::say(socket, "cancelled");
-    lab::hear(socket);
+    say(socket, "cancelled");
+    hear(socket);
   });
   Child a([](int socket) {
     Peer peer;
     meet(socket, peer);
-    lab::hear(socket);
+    hear(socket);
     DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
     DEMAND(peer.wait(1, 3000).status == WcStatus::kSuccess);
   });
@@ -240,8 +241,8 @@ TEST_P(Roads, waiter_beside_a_poller) {
     engine::WorkCompletion completion;
     double end = seconds_now() + 0.2;
     while (seconds_now() < end) DEMAND(peer.poll(completion) == 0);
-    lab::say(socket, "quiet");
-    lab::hear(socket);
+    say(socket, "quiet");
+    hear(socket);
     _exit(0);
   });
   Child a([](int socket) {
@@ -259,7 +260,7 @@ TEST_P(Roads, waiter_beside_a_poller) {
     }
     fprintf(stderr, "worst1 %.1f ms at %d, total %.1f timeouts %lu\n", worst * 1e3, at,
             (seconds_now() - t00) * 1e3, (unsigned long)peer.qp().counters().timeouts);
-    lab::hear(socket);
+    hear(socket);
     double start = seconds_now();
     for (int i = 0; i < 200; ++i) {
       DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
@@ -302,8 +303,8 @@ TEST_P(Roads, forked_child_has_a_slot_of_its_own_and_the_parent_keeps_his) {
     DEMAND(waitpid(child, &status, 0) == child);
     DEMAND(WIFEXITED(status) && WEXITSTATUS(status) == 7);
     DEMAND(peer.qp().state() == engine::QpState::kRts);
-    lab::say(socket, "forked");
-    lab::hear(socket);
+    say(socket, "forked");
+    hear(socket);
     DEMAND(peer.bytes()[5] == 77);
     // A child that outlives its parent and never attaches must not hold the parent's slot.
     if (fork() == 0) {
@@ -318,11 +319,11 @@ TEST_P(Roads, forked_child_has_a_slot_of_its_own_and_the_parent_keeps_his) {
     Peer peer(options);
     meet(socket, peer);
     peer.bytes()[0] = 77;
-    lab::hear(socket);
+    hear(socket);
     DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 1, 5) == 0);
     DEMAND(peer.wait().status == WcStatus::kSuccess);
-    lab::say(socket, "written");
-    lab::hear(socket);
+    say(socket, "written");
+    hear(socket);
     DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 1, 5) == 0);
     DEMAND(peer.wait().status == WcStatus::kRetryExcErr);
   });

@@ -176,6 +176,7 @@ void Process::after_fork_child() {
   new (&g_attach_mutex) std::mutex;
   state.mutex.reset();
   state.watch.reset();
+  state.dozers = 0;
   state.wake_thread.reset();
   state.wake_drivers.reset();
   state.publisher.close();

@@ -106,6 +106,8 @@ class Process {
   Progress drive(bool look_at_wire, bool thorough);
   engine::TransmitResult push_out(Instant now);
   void poll_step();
+  void yield();
+  void doze();
   void deliver();
   void wake_late_sleeper();
   void wake_sleeper();

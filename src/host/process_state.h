@@ -13,8 +13,8 @@
 #include "host/links.h"
 #include "host/mutex.h"
 #include "host/process.h"
+#include "host/rest.h"
 #include "host/watch.h"
-#include "host/yield.h"
 #include "link/fd.h"
 
 namespace verbena::host {
@@ -34,7 +34,8 @@ struct Process::State {
   int cancel_state = PTHREAD_CANCEL_ENABLE;  // of the thread that holds the lock
   ExplainLog log;
   Watch watch;
-  YieldPolicy yield;
+  RestPolicy rest;
+  uint32_t dozers = 0;  // polling threads asleep in doze()
   CountersPublisher publisher;
   HostAddresses addresses;
 

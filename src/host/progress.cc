@@ -57,6 +57,8 @@ Process::Progress Process::drive(bool look_at_wire, bool thorough) {
   progress.blocked = result == engine::TransmitResult::kBlocked;
   progress.more = result == engine::TransmitResult::kMore;
   if (progress.packets != 0 || timer_due) state.publisher.touch();
+  // Dozing pollers may find their completions among them.
+  if (progress.packets != 0 && state.dozers != 0) wake(state.wake_drivers);
   if (state.publisher.due(now)) state.publisher.publish(now, *engine_);
   deliver();
   return progress;
@@ -151,19 +153,28 @@ int Process::poll(engine::CompletionQueue& cq, engine::WorkCompletion* to, int c
     taken = static_cast<int>(cq.pop(to, static_cast<uint32_t>(count)));
     if (taken == 0 && cq.overrun()) taken = -1;
   }
-  bool yield = false;
+  RestPolicy::Rest rest = RestPolicy::Rest::kNone;
   if (taken == 0)
-    yield = state.yield.empty();
+    rest = state.rest.empty(state.last_poll);
   else
-    state.yield.found();
+    state.rest.found();
   if (links_) wake_late_sleeper();
+  bool can_doze = links_ && !engine_->wants_to_transmit() && links_->pending() == 0;
   unlock();
-  if (yield) {
-    Instant before = now();
-    ::sched_yield();
-    state.yield.yielded(now() - before);
-  }
+  if (rest == RestPolicy::Rest::kDoze && can_doze)
+    doze();
+  else if (rest != RestPolicy::Rest::kNone)
+    yield();
   return taken;
+}
+
+void Process::yield() {
+  Instant before = now();
+  ::sched_yield();
+  Instant after = now();
+  lock();
+  state_->rest.yielded(after, after - before);
+  unlock();
 }
 
 void Process::poll_step() {

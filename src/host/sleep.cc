@@ -130,7 +130,7 @@ void Process::background() {
       case Watch::Mode::kParked:
         break;
       case Watch::Mode::kAside:
-        if (state.watch.drivers() == 0) links_->awake();
+        if (state.watch.drivers() == 0 && state.dozers == 0) links_->awake();
         links_->flush();  // what a polling loop left for its next poll
         until = now() + Watch::kTick;
         break;
@@ -150,6 +150,40 @@ void Process::background() {
   }
 }
 
+// --- polling threads on a crowded machine
+
+// Sleeps for the next packet, but not long: the caller believes it polls. Not a cancellation
+// point, as poll() is none.
+void Process::doze() {
+  State& state = *state_;
+  pollfd fds[1 + Links::kMaxFds];
+  int cancel = PTHREAD_CANCEL_ENABLE;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+  lock();
+  Progress nothing;
+  nothing.now = now();
+  Instant until;
+  bool asleep = links_ && prepare_sleep(nothing, until);
+  size_t count = 1;
+  fds[0] = {state.wake_drivers.get(), POLLIN, 0};
+  if (asleep) {
+    count += links_->fill(fds + 1);
+    ++state.dozers;
+  }
+  unlock();
+  if (asleep) {
+    until = std::min(until, nothing.now + RestPolicy::kMaxDoze);
+    if (sleep_on(fds, count, nothing.now, until) > 0) {
+      clear(fds[0]);
+      clear(fds[1]);
+    }
+    lock();
+    if (--state.dozers == 0 && state.watch.drivers() == 0 && links_) links_->awake();
+    unlock();
+  }
+  ::pthread_setcancelstate(cancel, nullptr);
+}
+
 // --- blocked threads
 
 // A thread that drives while it waits. Its end is kept even if the thread is cancelled in ppoll.
@@ -159,7 +193,8 @@ struct Process::Driver {
     process.lock();
     bool tell = process.state_->watch.wait_ends();
     if (process.links_) {
-      if (process.state_->watch.drivers() == 0) process.links_->awake();
+      State& state = *process.state_;
+      if (state.watch.drivers() == 0 && state.dozers == 0) process.links_->awake();
       if (tell) process.wake_thread();
       process.wake_late_sleeper();
     }

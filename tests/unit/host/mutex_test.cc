@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "host/yield.h"
+#include "host/rest.h"
 
 namespace verbena::host {
 namespace {
@@ -71,29 +71,48 @@ TEST(Mutex, polling_loops_do_not_starve_others) {
   EXPECT_LT(seconds, 10.0);
 }
 
-TEST(YieldPolicy, lone_spinner_keeps_the_processor) {
-  YieldPolicy policy;
-  int yields = 0;
-  for (int i = 0; i < 512 * 10; ++i) {
-    if (!policy.empty()) continue;
-    ++yields;
-    policy.yielded(nanoseconds(400));
-  }
-  EXPECT_EQ(yields, 10);
+using Rest = RestPolicy::Rest;
+
+// Polls until the policy says something; returns what, and how many polls it took.
+std::pair<Rest, uint32_t> poll_until_rest(RestPolicy& policy, Instant now) {
+  for (uint32_t polls = 1;; ++polls)
+    if (Rest rest = policy.empty(now); rest != Rest::kNone) return {rest, polls};
 }
 
-TEST(YieldPolicy, crowded_spinner_gives_it_up_quickly_and_recovers) {
-  YieldPolicy policy;
-  while (!policy.empty()) {
+TEST(RestPolicy, lone_spinner_keeps_the_processor) {
+  RestPolicy policy;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(poll_until_rest(policy, Instant{0}), std::pair(Rest::kYield, RestPolicy::kMaxPolls));
+    policy.yielded(Instant{0}, nanoseconds(400));
   }
-  policy.yielded(microseconds(50));
-  EXPECT_EQ(policy.threshold(), 128u);
-  policy.yielded(microseconds(50));
-  policy.yielded(microseconds(50));
-  policy.yielded(microseconds(50));
-  EXPECT_EQ(policy.threshold(), YieldPolicy::kMinPolls);
-  for (int i = 0; i < 7; ++i) policy.yielded(nanoseconds(300));
-  EXPECT_EQ(policy.threshold(), YieldPolicy::kMaxPolls);
+}
+
+TEST(RestPolicy, spinner_among_spinners_yields_quickly_and_recovers) {
+  RestPolicy policy;
+  policy.yielded(Instant{0}, microseconds(50));
+  EXPECT_EQ(poll_until_rest(policy, Instant{0}), std::pair(Rest::kYield, 128u));
+  for (int i = 0; i < 3; ++i) policy.yielded(Instant{0}, microseconds(50));
+  EXPECT_EQ(poll_until_rest(policy, Instant{0}), std::pair(Rest::kYield, RestPolicy::kMinPolls));
+  for (int i = 0; i < 7; ++i) policy.yielded(Instant{0}, nanoseconds(300));
+  EXPECT_EQ(policy.threshold(), RestPolicy::kMaxPolls);
+}
+
+TEST(RestPolicy, spinner_among_computing_threads_dozes_and_asks_again) {
+  RestPolicy policy;
+  Instant now{0};
+  policy.yielded(now, milliseconds(3));
+  EXPECT_EQ(poll_until_rest(policy, now).first, Rest::kYield);  // once is no rule
+  policy.yielded(now, milliseconds(3));
+  EXPECT_EQ(poll_until_rest(policy, now), std::pair(Rest::kDoze, RestPolicy::kDozePolls));
+  now = now + RestPolicy::kDozing - nanoseconds(1);
+  EXPECT_EQ(poll_until_rest(policy, now).first, Rest::kDoze);
+  now = now + nanoseconds(1);
+  EXPECT_EQ(poll_until_rest(policy, now).first, Rest::kYield);
+  policy.yielded(now, milliseconds(3));  // still crowded
+  EXPECT_EQ(poll_until_rest(policy, now).first, Rest::kDoze);
+  now = now + RestPolicy::kDozing;
+  policy.yielded(now, nanoseconds(300));  // they have gone
+  EXPECT_EQ(poll_until_rest(policy, now).first, Rest::kYield);
 }
 
 }  // namespace

@@ -99,6 +99,16 @@ int choose_path(host::Process& process, const engine::QueuePair& queue, uint32_t
 
 int route_from_attr(const char* call, ibv_context* context, const ibv_ah_attr& attr,
                     engine::AddressVector& route) {
+  auto model = model_of(context);
+  if (!attr.is_global && model->lid() != 0) {
+    route.destination = model->gid_of_lid(attr.dlid);
+    if (route.destination == engine::Gid{})
+      return refuse(EINVAL, "{}: is_global is 0 and dlid is 0; give the peer's LID", call);
+    route.source_gid_index = static_cast<uint8_t>(model->lid_gid_index());
+    route.source = model->gids[route.source_gid_index].gid;
+    route.service_level = attr.sl;
+    return 0;
+  }
   if (!attr.is_global)
     return refuse(EINVAL,
                   "{}: is_global is 0; RoCE needs a GRH: set is_global = 1, grh.dgid and "
@@ -106,7 +116,6 @@ int route_from_attr(const char* call, ibv_context* context, const ibv_ah_attr& a
                   call);
   if (attr.port_num != 1)
     return refuse(EINVAL, "{}: port_num {}; the device has port 1", call, attr.port_num);
-  auto model = model_of(context);
   if (attr.grh.sgid_index >= model->gids.size() || model->gids[attr.grh.sgid_index].empty())
     return refuse(EINVAL,
                   "{}: sgid_index {} holds no GID; {} has {} entries (see "

@@ -95,8 +95,9 @@ void fill_port_attr(const host::DeviceModel& model, NewestPortAttr& attr) {
   port.active_width = model.active_width();
   port.active_speed = model.active_speed();
   port.phys_state = model.port_active ? kPhysicalLinkUp : kPhysicalDisabled;
-  port.link_layer = IBV_LINK_LAYER_ETHERNET;
-  port.flags = IBV_QPF_GRH_REQUIRED;
+  port.link_layer = model.lid() ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+  port.flags = model.lid() ? 0 : IBV_QPF_GRH_REQUIRED;
+  port.lid = port.sm_lid = model.lid();
 }
 
 void fill_gid_entry(const host::GidEntry& from, uint32_t index, ibv_gid_entry& to) {

@@ -153,6 +153,7 @@ Result<DeviceModel> build_device(const Interface& interface, const DeviceSetting
   device.loopback = interface.loopback;
   device.limits = settings.limits;
   device.rate_gbps = settings.rate_gbps;
+  device.lid_addressing = settings.lid_addressing;
   device.vendor_id = settings.vendor_id;
   device.vendor_part_id = settings.vendor_part_id;
   device.hardware_version = settings.hardware_version;
@@ -304,6 +305,27 @@ Result<std::vector<DeviceModel>> load_devices() {
   auto source = ConfigSource::from_environment();
   if (!source) return tl::unexpected(source.error());
   return load_devices(*source);
+}
+
+size_t DeviceModel::lid_gid_index() const {
+  for (size_t i = 0; i < gids.size(); ++i)
+    if (!gids[i].empty() && gids[i].gid.is_ipv4()) return i;
+  return gids.size();
+}
+
+uint16_t DeviceModel::lid() const {
+  size_t index = lid_gid_index();
+  if (!lid_addressing || index == gids.size()) return 0;
+  const auto& bytes = gids[index].gid.bytes;
+  return static_cast<uint16_t>(bytes[14] << 8 | bytes[15]);
+}
+
+engine::Gid DeviceModel::gid_of_lid(uint16_t wanted) const {
+  if (lid() == 0 || wanted == 0) return {};
+  engine::Gid gid = gids[lid_gid_index()].gid;
+  gid.bytes[14] = static_cast<uint8_t>(wanted >> 8);
+  gid.bytes[15] = static_cast<uint8_t>(wanted);
+  return gid;
 }
 
 uint8_t DeviceModel::active_width() const {

@@ -68,11 +68,21 @@ struct DeviceModel {
   std::vector<GidEntry> gids;  // at most kMaxGids; index is the GID index
   Limits limits;
   uint32_t rate_gbps = 100;  // 10, 25, 40, 50, 100, 200 or 400
+  // The port looks like InfiniBand and takes addresses without a GRH, for programs that know LIDs
+  // only: a LID is the low 16 bits of an IPv4 address in the device's own /16.
+  bool lid_addressing = false;
   uint32_t vendor_id = 0xfffffe;
   uint32_t vendor_part_id = 1;
   uint32_t hardware_version = 0;
   std::string firmware_version = "0.1.0";
   std::string board_id = "VRB0000000001";
+
+  // The port's LID: 0 without lid_addressing or without an IPv4 GID.
+  uint16_t lid() const;
+  // The GID that a LID stands for here; empty when lid() is 0 or `lid` is.
+  engine::Gid gid_of_lid(uint16_t lid) const;
+  // The entry lid() is made from; gids.size() when there is none.
+  size_t lid_gid_index() const;
 
   // The ibv_port_attr codes whose product is rate_gbps.
   uint8_t active_width() const;  // 1 is 1X, 2 is 4X

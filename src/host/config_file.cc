@@ -217,7 +217,7 @@ Status read_limits(const Reader& in, const toml::node& node, Limits& out) {
 }
 
 constexpr std::string_view kSettingKeys =
-    "mtu, gid_order, limits, rate_gbps, vendor_id, vendor_part_id, hw_ver, fw_ver, board_id";
+    "mtu, gid_order, limits, rate_gbps, lid, vendor_id, vendor_part_id, hw_ver, fw_ver, board_id";
 
 // One key that may stand at the top (for every device) or in a [[device]]. False: not such a key.
 Status read_setting(const Reader& in, const toml::key& key, const toml::node& value,
@@ -233,6 +233,12 @@ Status read_setting(const Reader& in, const toml::key& key, const toml::node& va
   if (name == "limits") return read_limits(in, value, out.limits);
   if (name == "rate_gbps")
     return read_choice(in, name, value, {10, 25, 40, 50, 100, 200, 400}, out.rate_gbps);
+  if (name == "lid") {
+    const auto given = value.value_exact<bool>();
+    if (!given) return in.error(value.source(), "lid must be true or false");
+    out.lid_addressing = *given;
+    return true;
+  }
   if (name == "vendor_id") return read_u32(in, name, value, 0, 0xffffff, out.vendor_id);
   if (name == "vendor_part_id") return read_u32(in, name, value, 0, 0x7fffffff, out.vendor_part_id);
   if (name == "hw_ver") return read_u32(in, name, value, 0, 0x7fffffff, out.hardware_version);

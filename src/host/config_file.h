@@ -35,6 +35,7 @@ struct DeviceSettings {
   std::optional<std::vector<std::string>> gids;  // addresses; "" is a hole
   Limits limits;
   uint32_t rate_gbps = 100;
+  bool lid_addressing = false;
   uint32_t vendor_id = 0xfffffe;
   uint32_t vendor_part_id = 1;
   uint32_t hardware_version = 0;

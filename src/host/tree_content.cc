@@ -108,11 +108,11 @@ void add_port(Builder& out, const std::string& port, const DeviceModel& device) 
   out.file(port + "/state", device.port_active ? "4: ACTIVE" : "1: DOWN");
   out.file(port + "/phys_state", device.port_active ? "5: LinkUp" : "3: Disabled");
   out.file(port + "/rate", rate_text(device));
-  out.file(port + "/lid", "0x0");
+  out.file(port + "/lid", fmt::format("{:#x}", device.lid()));
   out.file(port + "/lid_mask_count", "0");
-  out.file(port + "/sm_lid", "0x0");
+  out.file(port + "/sm_lid", fmt::format("{:#x}", device.lid()));
   out.file(port + "/sm_sl", "0");
-  out.file(port + "/link_layer", "Ethernet");
+  out.file(port + "/link_layer", device.lid() ? "InfiniBand" : "Ethernet");
   out.file(port + "/cap_mask", "0x04010000");  // communication management, IP-based GIDs
   out.file(port + "/pkeys/0", "0xffff");
   add_gids(out, port, device);

@@ -150,5 +150,19 @@ class Loading(unittest.TestCase):
         self.assertEqual((count.value, listed[0]), (0, None))
 
 
+class Unloading(unittest.TestCase):
+    def test_a_dlclose_leaves_the_code_of_the_progress_thread_mapped(self):
+        code = ("import ctypes, _ctypes, os\n"
+                f"path = {LIBRARY!r}\n"
+                "library = ctypes.CDLL(path)\n"
+                "library.ibv_get_device_list.restype = ctypes.c_void_p\n"
+                "assert library.ibv_get_device_list(None)\n"
+                "_ctypes.dlclose(library._handle)\n"
+                "ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_NOLOAD)\n"
+                "assert path in open('/proc/self/maps').read()\n")
+        done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -61,6 +61,10 @@ link::Fd listen_on(const std::string& name) {
 int serve(const std::string& name, uint16_t port) {
   link::Fd listener = listen_on(name);
   if (!listener.valid()) return 0;  // the others won the race: they serve
+  if (Result<void> enough = check_file_limit(); !enough) {
+    refuse_clients(listener.get(), enough.error());
+    return 1;
+  }
   // A predecessor or a client may be in the middle of closing its sockets.
   constexpr int kTries = 30;
   constexpr timespec kPause{0, 10'000'000};

@@ -58,7 +58,8 @@ Received receive_message(int socket, void* bytes, size_t capacity, int flags) {
       if (out.fd_count < kMaxFds) out.fds[out.fd_count++] = std::move(owned);
     }
   }
-  if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) out.error = EMSGSIZE;
+  if (message.msg_flags & MSG_TRUNC) out.error = EMSGSIZE;
+  if (message.msg_flags & MSG_CTRUNC) out.error = EMFILE;  // no room for the descriptors sent
   return out;
 }
 

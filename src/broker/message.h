@@ -15,7 +15,7 @@ int send_message(int socket, const void* bytes, size_t length, std::span<const i
                  int flags = 0);
 
 struct Received {
-  int error = 0;  // errno; 0 with length 0 = the peer closed
+  int error = 0;  // errno; 0 with length 0 = the peer closed; EMFILE: descriptors were lost
   size_t length = 0;
   size_t fd_count = 0;
   link::Fd fds[kMaxFds];  // close-on-exec

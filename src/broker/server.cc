@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,6 +29,7 @@ constexpr int kLingerMs = 300;        // after the last lease
 constexpr int kFirstClientMs = 3000;  // a broker nobody used
 constexpr int kRefuseMs = 1000;
 constexpr int kNoStandbyMs = 20;  // between tries to start one
+constexpr rlim_t kMinFiles = 32;  // the broker's own and those of two or three programs
 constexpr size_t kMaxConnections = 1024;
 
 constexpr uint64_t tag(Tag kind, uint32_t value) {
@@ -57,6 +59,28 @@ bool segment_is_sound(int fd) {
   return seals >= 0 && (seals & F_SEAL_SHRINK);
 }
 
+Error no_room() {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  return {EMFILE, "the broker of this host (pid " + std::to_string(::getpid()) +
+                      ") has no file descriptor left: the program that started it had a hard "
+                      "limit of " +
+                      std::to_string(files.rlim_max) +
+                      " (ulimit -Hn); start the first RDMA program with a higher one"};
+}
+
+// Takes one client from the backlog and tells it the error.
+void refuse_client(int listener, const Error& error) {
+  link::Fd client(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  if (!client.valid()) return;
+  timeval patience{0, 200'000};
+  ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  Request request;
+  Received message = receive_message(client.get(), &request, sizeof(request));
+  Reply reply = refuse(error.code, error.message);
+  send_message(client.get(), &reply, sizeof(reply), {}, MSG_DONTWAIT);
+}
+
 std::string wrong_uid(uint32_t theirs) {
   return "UDP port 4791 of this host (network namespace) is shared out by a broker of uid " +
          std::to_string(::geteuid()) + " (pid " + std::to_string(::getpid()) +
@@ -84,6 +108,7 @@ void Server::run() {
 
 void Server::begin_serving() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   custody_.page().broker_pid.store(::getpid(), std::memory_order_relaxed);
   watch(listener_.get(), tag(Tag::kListener, 0));
   const SlotSockets& zero = custody_.sockets().at(0);
@@ -151,7 +176,10 @@ bool Server::has_pending_client() const {
 
 void Server::on_listener() {
   link::Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!fd.valid()) return;
+  if (!fd.valid()) {
+    if (errno == EMFILE || errno == ENFILE) refuse_next_client();
+    return;
+  }
   if (connections_.size() >= kMaxConnections) return;
   ucred credentials{};
   socklen_t length = sizeof(credentials);
@@ -161,6 +189,13 @@ void Server::on_listener() {
   connections_[key] = Connection{std::move(fd), credentials.uid, credentials.pid, 0};
 }
 
+// Left in the backlog, it would wait for an answer, keep this broker alive and spin its loop.
+void Server::refuse_next_client() {
+  spare_.reset();
+  refuse_client(listener_.get(), no_room());
+  spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
 void Server::on_connection(int fd) {
   auto found = connections_.find(fd);
   if (found == connections_.end()) return;
@@ -168,7 +203,8 @@ void Server::on_connection(int fd) {
   Request request;
   Received message = receive_message(fd, &request, sizeof(request), MSG_DONTWAIT);
   if (message.error == EAGAIN) return;
-  if (message.error != 0 || message.length == 0) return close_connection(fd);
+  bool lost_fds = message.error == EMFILE;
+  if ((message.error != 0 && !lost_fds) || message.length == 0) return close_connection(fd);
   int fds[kMaxFds];
   size_t fd_count = 0;
   Reply reply;
@@ -179,6 +215,8 @@ void Server::on_connection(int fd) {
                    "programs that use it first");
   } else if (from.uid != ::geteuid()) {
     reply = refuse(EACCES, wrong_uid(from.uid));
+  } else if (lost_fds) {
+    reply = refuse(EMFILE, no_room().message);
   } else {
     reply = handle(from, request, message, fds, &fd_count);
   }
@@ -324,19 +362,20 @@ void Server::on_slot_zero() {
   custody_.sockets().drain(0);
 }
 
+Result<void> check_file_limit() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kMinFiles) {
+    return tl::unexpected<Error>(no_room());
+  }
+  return {};
+}
+
 void refuse_clients(int listener, const Error& error) {
   int64_t end = now_ms() + kRefuseMs;
   for (int64_t left = kRefuseMs; left > 0; left = end - now_ms()) {
     pollfd wait{listener, POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(left)) <= 0) continue;
-    link::Fd client(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    if (!client.valid()) continue;
-    timeval patience{0, 200'000};
-    ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    Request request;
-    Received message = receive_message(client.get(), &request, sizeof(request));
-    Reply reply = refuse(error.code, error.message);
-    send_message(client.get(), &reply, sizeof(reply), {});
+    refuse_client(listener, error);
   }
 }
 

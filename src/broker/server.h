@@ -48,6 +48,7 @@ class Server {
   void serve_until_idle();
   bool has_pending_client() const;
   void on_listener();
+  void refuse_next_client();
   void on_connection(int fd);
   void on_process_exit(uint32_t slot);
   void on_standby();
@@ -68,11 +69,16 @@ class Server {
   link::Fd listener_;
   Custody custody_;
   link::Fd epoll_;
+  link::Fd spare_;    // given up to accept, and refuse, one client when no descriptor is left
   link::Fd standby_;  // our end of the updates socket
   pid_t standby_pid_ = 0;
   int64_t standby_started_ms_ = 0;
   std::map<int, Connection> connections_;
 };
+
+// EMFILE with advice when the limit on open files (inherited from the program that started this
+// broker) is too low to serve anybody.
+Result<void> check_file_limit();
 
 // Answers every client with `error` for a moment: what a broker that cannot have the port does, so
 // that the reason reaches the user instead of a log file nobody knows.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -361,6 +362,48 @@ TEST_F(BrokerTest, AForeignHolderOfThePortIsNamed) {
             std::string::npos)
       << lease.error().message;
   ::close(foreign);
+}
+
+// The broker inherits the hard limit of whoever starts it.
+std::string attach_under(rlim_t files) {
+  Child child([files](int socket) {
+    rlimit limit{files, files};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    Result<std::unique_ptr<Lease>> lease = attach(options());
+    lab::say(socket, lease ? "attached" : lease.error().message);
+    lab::hear(socket, 60000);
+  });
+  return child.receive();
+}
+
+TEST_F(BrokerTest, AStarterWithATinyFileLimitHarmsNobodyElse) {
+  EXPECT_NE(attach_under(20).find("ulimit -Hn"), std::string::npos);
+  ASSERT_TRUE(eventually([] { return lab::count_processes("verbena-broker") == 0; }));
+  EXPECT_EQ(attach_under(1024), "attached");
+}
+
+TEST_F(BrokerTest, OutOfDescriptorsTheBrokerSaysSoAndServesAgainAfterwards) {
+  Child first([](int socket) {
+    rlimit limit{40, 40};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    slot_owner(socket);
+  });
+  ASSERT_EQ(first.receive(), "1");
+  std::deque<Child> others;
+  std::string answer;
+  while (others.size() < 20) {
+    answer = others.emplace_back(slot_owner).receive();
+    if (answer.rfind("error", 0) == 0) break;
+  }
+  EXPECT_TRUE(answer.find("Too many open files") != std::string::npos ||
+              answer.find("no file descriptor left") != std::string::npos)
+      << answer;
+  EXPECT_GT(others.size(), 2u);
+  others.clear();
+  EXPECT_TRUE(eventually([] {
+    Child again(slot_owner);
+    return again.receive().rfind("error", 0) != 0;
+  }));
 }
 
 TEST_F(BrokerTest, AMissingBrokerBinaryIsNamed) {

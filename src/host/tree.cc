@@ -152,9 +152,7 @@ bool valid_counter(std::string_view name) {
                      [](unsigned char c) { return c == '_' || (c < 0x80 && isalnum(c) != 0); });
 }
 
-}  // namespace
-
-Result<std::string> private_directory() {
+std::vector<std::string> parents_to_try() {
   std::vector<std::string> parents;
   const char* runtime = getenv("XDG_RUNTIME_DIR");
   const char* temporary = getenv("TMPDIR");
@@ -162,12 +160,24 @@ Result<std::string> private_directory() {
   parents.push_back("/dev/shm");
   if (temporary != nullptr && temporary[0] == '/') parents.push_back(temporary);
   parents.push_back("/tmp");
-  for (const std::string& parent : parents) {
-    const std::string path = fmt::format("{}/verbena-{}", parent, geteuid());
-    if ((mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) && private_to_us(path) &&
-        access(path.c_str(), W_OK) == 0)
-      return path;
-  }
+  return parents;
+}
+
+// Empty when `parent` cannot have one.
+std::string private_directory_in(const std::string& parent) {
+  std::string path = fmt::format("{}/verbena-{}", parent, geteuid());
+  if ((mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) && private_to_us(path) &&
+      access(path.c_str(), W_OK) == 0)
+    return path;
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> private_directory() {
+  const std::vector<std::string> parents = parents_to_try();
+  for (const std::string& parent : parents)
+    if (std::string path = private_directory_in(parent); !path.empty()) return path;
   return fail(EACCES, fmt::format("no place for a private directory: tried verbena-{} in {}; set "
                                   "TMPDIR to a directory you can write",
                                   geteuid(), fmt::join(parents, ", ")));
@@ -196,9 +206,17 @@ Result<std::string> ensure_tree(std::span<const DeviceModel> devices, const std:
 }
 
 Result<std::string> ensure_tree(std::span<const DeviceModel> devices) {
-  auto base = private_directory();
-  if (!base) return base;
-  return ensure_tree(devices, *base);
+  // A full disk shows only when the tree is written; the next parent may be another file system.
+  Result<std::string> first = private_directory();
+  if (!first) return first;
+  first = ensure_tree(devices, *first);
+  if (first) return first;
+  for (const std::string& parent : parents_to_try()) {
+    const std::string base = private_directory_in(parent);
+    if (base.empty()) continue;
+    if (auto tree = ensure_tree(devices, base)) return tree;
+  }
+  return first;
 }
 
 Result<size_t> write_counters(const std::string& tree, const std::string& device,

@@ -53,7 +53,8 @@ Result<std::string> private_directory();
 // absolute if `base` is. Errors: the errno of the file operation that failed, with its path.
 Result<std::string> ensure_tree(std::span<const DeviceModel> devices, const std::string& base);
 
-// private_directory() and then ensure_tree().
+// private_directory() and then ensure_tree(); in the next of the directories where that fails, say
+// because the first one's file system is full. Errors: those of the first.
 Result<std::string> ensure_tree(std::span<const DeviceModel> devices);
 
 // Replaces the values of counter files of port 1 of `device`, created when missing. port_xmit_data

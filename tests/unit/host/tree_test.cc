@@ -185,6 +185,27 @@ TEST_F(Tree, CountersRefuseBadNamesAndDevices) {
   EXPECT_EQ(write_counters(*tree, "../x", good).error().code, EINVAL);
 }
 
+// A first choice that takes the directory but not the tree, as a full file system does: here its
+// path leaves no room for the tree's.
+TEST_F(Tree, IsMadeInTheNextDirectoryWhereTheFirstCannotHoldIt) {
+  const std::string before = fs::current_path();
+  std::string deep = base_;
+  fs::current_path(base_);
+  while (deep.size() < 4030) {
+    const std::string name(std::min<size_t>(200, 4040 - deep.size()), 'd');
+    fs::create_directory(name);
+    fs::current_path(name);
+    deep += "/" + name;
+  }
+  fs::current_path(before);
+  setenv("XDG_RUNTIME_DIR", deep.c_str(), 1);
+  auto tree = ensure_tree(devices());
+  unsetenv("XDG_RUNTIME_DIR");
+  ASSERT_TRUE(tree) << tree.error().message;
+  EXPECT_NE(tree->substr(0, base_.size()), base_);
+  EXPECT_EQ(read(*tree + "/sys/class/infiniband/verbena0/node_type"), "1: CA\n");
+}
+
 TEST_F(Tree, PrivateDirectoryIsOursAlone) {
   auto path = private_directory();
   ASSERT_TRUE(path) << path.error().message;

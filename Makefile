@@ -3,7 +3,7 @@ BUILD := build
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all demo test soak bench install deb packages packages-build clean
+.PHONY: all demo test sanitize soak bench install deb packages packages-build clean
 
 all: packages-build
 	@cmake --preset release -DVERBENA_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) > /dev/null
@@ -22,6 +22,10 @@ test: packages
 	@cmake --preset release -DVERBENA_TESTS=ON > /dev/null
 	@cmake --build $(BUILD)
 	@scripts/test $(BUILD)
+
+sanitize: packages
+	@scripts/sanitize asan
+	@scripts/sanitize tsan
 
 soak: packages
 	@cmake --preset release -DVERBENA_TESTS=ON > /dev/null

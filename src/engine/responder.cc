@@ -109,7 +109,7 @@ Verdict Responder::execute_write(const RxPacket& packet, const wire::OpcodeInfo&
     memory::Grant grant = qp_.device_.keys().check_remote(
         write_.rkey, domain(), qp_.qpn_, write_.address + offset_, length, memory::kRemoteWrite);
     if (grant.error != memory::KeyError::kNone)
-      return deny(Verdict::kRemoteAccess, WcStatus::kRemAccessErr,
+      return deny(Verdict::kRemoteAccess, WcStatus::kLocAccessErr,
                   fmt::format("rkey {:#x}, address {:#x}, {} bytes: {}", write_.rkey,
                               write_.address + offset_, length, memory::describe(grant.error)));
     if (grant.backing != memory::Backing::kNull &&

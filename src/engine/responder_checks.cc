@@ -238,7 +238,9 @@ Verdict Responder::check_key(const RxPacket& packet, const wire::OpcodeInfo& inf
   memory::Grant grant =
       qp_.device_.keys().check_remote(rkey, domain(), qp_.qpn_, address, length, needed);
   if (grant.error == memory::KeyError::kNone) return Verdict::kExecute;
-  return deny(Verdict::kRemoteAccess, WcStatus::kRemAccessErr,
+  // A WRITE with immediate has taken a receive: it reports the access as its own side's fault.
+  WcStatus local = info.immediate ? WcStatus::kLocAccessErr : WcStatus::kRemAccessErr;
+  return deny(Verdict::kRemoteAccess, local,
               fmt::format("rkey {:#x}, address {:#x}, {} bytes: {}", rkey, address, length,
                           memory::describe(grant.error)));
 }

@@ -1,0 +1,424 @@
+// States and queues: flushing, draining, send errors, shared receive queues, overrun completion
+// queues, events, and what modify_qp refuses.
+#include "rig.h"
+
+namespace verbena::engine::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(State, PostingNeedsTheRightState) {
+  Rig rig({.state = QpState::kInit});
+  EXPECT_EQ(rig.send(10), EINVAL);
+  EXPECT_EQ(rig.post_recv(1, {rig.sge(0, 10)}), 0);
+  Rig rtr({.state = QpState::kRtr});
+  EXPECT_EQ(rtr.send(10), EINVAL);
+  ASSERT_TRUE(rtr.modify(rtr.qp, QpState::kReset));
+  EXPECT_EQ(rtr.post_recv(1, {rtr.sge(0, 10)}), EINVAL);
+}
+
+TEST(State, FullQueuesAreEnomem) {
+  Rig rig({.work_requests = 2});
+  EXPECT_EQ(rig.send(10), 0);
+  EXPECT_EQ(rig.send(10), 0);
+  EXPECT_EQ(rig.send(10), ENOMEM);
+  EXPECT_EQ(rig.post_recv(1, {}), 0);
+  EXPECT_EQ(rig.post_recv(1, {}), 0);
+  EXPECT_EQ(rig.post_recv(1, {}), ENOMEM);
+  rig.transmit();
+  rig.ack(100);
+  EXPECT_EQ(rig.send(10), 0) << "an acknowledged request frees its slot";
+}
+
+TEST(State, TooManySgesAreRefused) {
+  Rig rig({.sges = 1});
+  EXPECT_EQ(rig.post(rig.request(WrOpcode::kSend, {rig.sge(0, 1), rig.sge(1, 1)})), EINVAL);
+  EXPECT_EQ(rig.post_recv(1, {rig.sge(0, 1), rig.sge(1, 1)}), EINVAL);
+}
+
+TEST(State, EverythingPostedInErrorFlushes) {
+  Rig rig;
+  rig.post_recv(7, {rig.sge(0, 10)});
+  rig.send(10);
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kErr));
+  EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:WR_FLUSH_ERR"));
+  EXPECT_THAT(summary(rig.poll_receive()), ElementsAre("7:WR_FLUSH_ERR"));
+  EXPECT_EQ(rig.send(10, 0), 0);
+  EXPECT_EQ(rig.post_recv(8, {rig.sge(0, 10)}), 0);
+  rig.transmit();
+  EXPECT_THAT(summary(rig.poll_send()), ElementsAre("2:WR_FLUSH_ERR"));
+  EXPECT_THAT(summary(rig.poll_receive()), ElementsAre("8:WR_FLUSH_ERR"));
+  EXPECT_EQ(rig.counters().req_cqe_flush_error, 2u);
+  EXPECT_EQ(rig.counters().resp_cqe_flush_error, 2u);
+}
+
+TEST(State, HalfAReceivedMessageFlushesFirst) {
+  Rig rig;
+  rig.post_recv(7, {rig.sge(0, 1000)});
+  rig.post_recv(8, {rig.sge(0, 1000)});
+  rig.receive(rig.packet(Opcode::kRcSendFirst, 200), bytes(256));
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kErr));
+  EXPECT_THAT(summary(rig.poll_receive()), ElementsAre("7:WR_FLUSH_ERR", "8:WR_FLUSH_ERR"));
+}
+
+TEST(State, ResetForgetsEverythingAndStartsAnew) {
+  Rig rig;
+  rig.post_recv(7, {rig.sge(0, 10)});
+  rig.send(10);
+  rig.transmit();
+  rig.ack(100);
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kReset));
+  EXPECT_THAT(rig.poll_send(), IsEmpty()) << "its completions go with it";
+  EXPECT_EQ(rig.device.next_deadline(), kNever);
+  for (QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts})
+    ASSERT_TRUE(rig.modify(rig.qp, to));
+  rig.send(10);
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_ONLY 100"));
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 200, true), bytes(4));
+  EXPECT_EQ(rig.transmit()[0].syndrome() & 0xe0, 0x20) << "the old receive is gone";
+}
+
+// --- SQD
+
+Result<void> drain(Rig& rig) {
+  QpAttributes a;
+  a.state = QpState::kSqd;
+  a.sqd_async_notify = true;
+  return rig.qp->modify(rig.now, a, kAttrState | kAttrEnSqdAsyncNotify);
+}
+
+TEST(State, SendQueueDrainsWhatHasStarted) {
+  Rig rig;
+  rig.send(600);
+  rig.sink.room = 1;
+  rig.device.transmit(rig.now, rig.sink);
+  rig.sink.room = UINT32_MAX;
+  ASSERT_TRUE(drain(rig));
+  rig.send(10);
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_MIDDLE 101", "RC_SEND_LAST 102"));
+  EXPECT_THAT(rig.take_async(), IsEmpty());
+  rig.ack(102);
+  EXPECT_THAT(rig.take_async(), ElementsAre(AsyncType::kSqDrained));
+  EXPECT_THAT(rig.transmit(), IsEmpty());
+  rig.post_recv(1, {rig.sge(0, 10)});
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 200, true), bytes(4));
+  EXPECT_THAT(rig.transmit(), SizeIs(1)) << "receiving goes on in SQD";
+  QpAttributes a;
+  a.state = QpState::kRts;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, kAttrState));
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_ONLY 103"));
+}
+
+TEST(State, IdleSendQueueIsDrainedAtOnce) {
+  Rig rig;
+  ASSERT_TRUE(drain(rig));
+  EXPECT_THAT(rig.take_async(), ElementsAre(AsyncType::kSqDrained));
+}
+
+TEST(State, ResponderDepthMayChangeInSqdWithoutForgetting) {
+  Rig rig;
+  rig.receive(rig.atomic(Opcode::kRcFetchAdd, 200, 64, 5));
+  rig.receive(rig.atomic(Opcode::kRcFetchAdd, 201, 64, 5));
+  rig.sink.room = 1;
+  rig.device.transmit(rig.now, rig.sink);
+  rig.sink.room = UINT32_MAX;
+  ASSERT_TRUE(drain(rig));
+  QpAttributes a;
+  a.state = QpState::kSqd;
+  a.max_dest_rd_atomic = 1;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, kAttrState | kAttrMaxDestRdAtomic));
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_ATOMIC_ACKNOWLEDGE 201"));
+  rig.receive(rig.atomic(Opcode::kRcFetchAdd, 201, 64, 5));
+  auto sent = rig.transmit();
+  ASSERT_THAT(summary(sent), ElementsAre("RC_ATOMIC_ACKNOWLEDGE 201"));
+  EXPECT_EQ(sent[0].header.atomic_original, 5u);
+}
+
+// --- SQE
+
+TEST(State, DatagramSendErrorStopsOnlySending) {
+  Rig rig({.type = QpType::kUd});
+  Sge bad = rig.sge(0, 10);
+  bad.lkey ^= 1;
+  rig.post(rig.request(WrOpcode::kSend, {bad}));
+  rig.send(10);
+  rig.post_recv(5, {rig.sge(0, 200)});
+  EXPECT_THAT(rig.transmit(), IsEmpty());
+  EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:LOC_PROT_ERR", "2:WR_FLUSH_ERR"));
+  EXPECT_EQ(rig.qp->state(), QpState::kSqe);
+  rig.send(10);
+  EXPECT_THAT(summary(rig.poll_send()), ElementsAre("3:WR_FLUSH_ERR"));
+  wire::Packet p = rig.packet(Opcode::kUdSendOnly, 1);
+  p.deth = {0x1111, 9};
+  rig.receive(p, bytes(8));
+  EXPECT_THAT(summary(rig.poll_receive()), ElementsAre("5:SUCCESS"));
+  QpAttributes a;
+  a.state = QpState::kRts;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, kAttrState));
+  rig.send(10);
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("UD_SEND_ONLY 100"));
+}
+
+TEST(State, UcSendErrorIsSqeToo) {
+  Rig rig({.type = QpType::kUc});
+  Sge bad = rig.sge(0, 10);
+  bad.lkey ^= 1;
+  rig.post(rig.request(WrOpcode::kSend, {bad}));
+  rig.transmit();
+  EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:LOC_PROT_ERR"));
+  EXPECT_EQ(rig.qp->state(), QpState::kSqe);
+  QpAttributes a;
+  a.state = QpState::kRts;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, kAttrState));
+  rig.send(10);
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("UC_SEND_ONLY 100"));
+}
+
+// --- shared receive queues
+
+TEST(State, SharedReceiveQueueLimitFiresOnce) {
+  Rig rig({.use_srq = true});
+  for (uint64_t i = 0; i < 4; ++i) rig.srq->queue.push(i, std::vector<Sge>{rig.sge(0, 16)});
+  rig.srq->limit = 3;
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 200), bytes(4));  // 3 left: not below
+  EXPECT_THAT(rig.take_async(), IsEmpty());
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 201), bytes(4));
+  EXPECT_THAT(rig.take_async(), ElementsAre(AsyncType::kSrqLimitReached));
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 202), bytes(4));
+  EXPECT_THAT(rig.take_async(), IsEmpty());
+  EXPECT_EQ(rig.srq->limit, 0u);
+}
+
+TEST(State, SharedReceivesAreNotFlushedButTheLastOneIsTold) {
+  Rig rig({.use_srq = true});
+  for (uint64_t i = 0; i < 3; ++i) rig.srq->queue.push(i, std::vector<Sge>{rig.sge(0, 1000)});
+  rig.receive(rig.packet(Opcode::kRcSendFirst, 200), bytes(256));
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kErr));
+  EXPECT_THAT(summary(rig.poll_receive()), ElementsAre("0:WR_FLUSH_ERR")) << "the taken one";
+  EXPECT_EQ(rig.srq->queue.size(), 2u);
+  EXPECT_THAT(rig.take_async(), ElementsAre(AsyncType::kQpLastWqeReached));
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kErr));
+  rig.transmit();
+  EXPECT_THAT(rig.take_async(), IsEmpty());
+  EXPECT_EQ(rig.post_recv(1, {}), EINVAL);
+}
+
+// --- completion queues
+
+TEST(State, OverrunCompletionQueueTakesItsQueuePairsAlong) {
+  Rig rig({.cqe = 2});
+  for (int i = 0; i < 4; ++i) rig.send(10);
+  rig.transmit();
+  rig.ack(103);
+  EXPECT_THAT(rig.take_async(), ElementsAre(AsyncType::kCqErr, AsyncType::kQpFatal));
+  EXPECT_EQ(rig.qp->state(), QpState::kErr);
+  EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:SUCCESS", "2:SUCCESS"));
+  EXPECT_TRUE(rig.send_cq->overrun());
+  EXPECT_GE(rig.counters().cq_overrun, 1u);
+}
+
+TEST(State, SolicitedArmFiresForSolicitedAndForErrors) {
+  auto notified = [](Rig& rig) {
+    size_t count = 0;
+    for (const Event& event : rig.take_events()) count += event.kind == Event::kCompletion;
+    return count;
+  };
+  Rig rig;
+  for (uint64_t i = 0; i < 6; ++i) rig.post_recv(i, {rig.sge(0, 16)});
+  rig.receive_cq->arm(true);
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 200), bytes(4));
+  EXPECT_EQ(notified(rig), 0u);
+  wire::Packet solicited = rig.packet(Opcode::kRcSendOnly, 201);
+  solicited.solicited = true;
+  rig.receive(solicited, bytes(4));
+  EXPECT_EQ(notified(rig), 1u);
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 202), bytes(4));
+  EXPECT_EQ(notified(rig), 0u) << "one shot";
+  rig.receive_cq->arm(false);
+  rig.receive_cq->arm(true);  // "any" was asked for and stays
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 203), bytes(4));
+  EXPECT_EQ(notified(rig), 1u);
+  rig.receive_cq->arm(true);
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kErr));
+  EXPECT_EQ(notified(rig), 1u) << "an error counts as solicited";
+}
+
+TEST(State, ResizedCompletionQueueKeepsWhatWaits) {
+  CompletionQueue cq(4);
+  WorkCompletion c;
+  for (c.wr_id = 1; c.wr_id <= 3; ++c.wr_id) ASSERT_TRUE(cq.push(c));
+  cq.pop();
+  for (c.wr_id = 4; c.wr_id <= 5; ++c.wr_id) ASSERT_TRUE(cq.push(c));
+  EXPECT_FALSE(cq.resize(3));
+  ASSERT_TRUE(cq.resize(5));
+  c.wr_id = 6;
+  ASSERT_TRUE(cq.push(c));
+  WorkCompletion out[8];
+  ASSERT_EQ(cq.pop(out, 8), 5u);
+  for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(out[i].wr_id, i + 2);
+}
+
+TEST(State, CompletionQueueForgetsOneQueuePair) {
+  CompletionQueue cq(8);
+  WorkCompletion c;
+  for (c.wr_id = 1; c.wr_id <= 6; ++c.wr_id) {
+    c.qp_num = c.wr_id % 2 ? 7 : 8;
+    cq.push(c);
+  }
+  cq.forget(7);
+  WorkCompletion out[8];
+  ASSERT_EQ(cq.pop(out, 8), 3u);
+  for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(out[i].wr_id, 2 * (i + 1));
+}
+
+// --- devices
+
+TEST(State, QueuePairNumbersAreNotReusedSoon) {
+  Rig rig;
+  uint32_t first = rig.qp->qpn();
+  rig.device.destroy_qp(rig.qp);
+  for (int i = 0; i < 100; ++i) {
+    QueuePair* qp = rig.make(rig.options);
+    EXPECT_NE(qp->qpn(), first);
+    rig.device.destroy_qp(qp);
+  }
+  rig.qp = rig.make(rig.options);
+}
+
+TEST(State, OneRefusedQueuePairDoesNotStopTheOthers) {
+  class Picky : public PacketSink {
+   public:
+    bool send(const TxPacket& packet) override {
+      if (packet.source_qpn == refused) return false;
+      ++taken;
+      return true;
+    }
+    uint32_t refused = 0, taken = 0;
+  };
+  Rig rig;
+  QueuePair* other = rig.make(rig.options);
+  rig.send(10);
+  auto request = rig.request(WrOpcode::kSend, {rig.sge(0, 10)});
+  other->post_send(rig.now, request);
+  Picky sink;
+  sink.refused = rig.qp->qpn();
+  EXPECT_EQ(rig.device.transmit(rig.now, sink), TransmitResult::kBlocked);
+  EXPECT_EQ(sink.taken, 1u);
+  sink.refused = 0;
+  EXPECT_EQ(rig.device.transmit(rig.now, sink), TransmitResult::kIdle);
+  EXPECT_EQ(sink.taken, 2u);
+}
+
+TEST(State, TransmitKeepsToItsBudget) {
+  Rig rig;
+  rig.send(100 * 256);
+  EXPECT_EQ(rig.device.transmit(rig.now, rig.sink, 10), TransmitResult::kMore);
+  EXPECT_THAT(rig.sink.sent, SizeIs(10));
+}
+
+TEST(State, TimersFireInTheirOrder) {
+  Rig rig({.timeout = 12});
+  std::vector<QueuePair*> qps;
+  RigOptions options = rig.options;
+  for (uint8_t timeout : {9, 14, 8, 13, 10, 15, 11}) {
+    options.timeout = timeout;
+    qps.push_back(rig.make(options));
+    auto request = rig.request(WrOpcode::kSend, {rig.sge(0, 10)});
+    qps.back()->post_send(rig.now, request);
+  }
+  rig.transmit();
+  Instant start = rig.now;
+  for (uint8_t timeout = 8; timeout <= 15; ++timeout) {
+    if (timeout == 12) continue;
+    EXPECT_EQ(rig.device.next_deadline(), start + ack_timeout(timeout)) << int{timeout};
+    for (QueuePair* qp : qps)
+      if (qp->attributes().timeout == timeout) rig.device.destroy_qp(qp);
+  }
+  EXPECT_EQ(rig.device.next_deadline(), kNever);
+}
+
+// --- modify_qp
+
+TEST(State, ModifyNamesWhatIsWrong) {
+  Rig rig({.state = QpState::kReset});
+  auto refused = [&](QpAttributes a, uint32_t mask, int code, const char* text) {
+    auto done = rig.qp->modify(rig.now, a, mask);
+    ASSERT_FALSE(done) << text;
+    EXPECT_EQ(done.error().code, code);
+    EXPECT_THAT(done.error().message, HasSubstr(text));
+  };
+  QpAttributes a;
+  a.state = QpState::kRts;
+  refused(a, kAttrState, EINVAL, "cannot go from RESET to RTS");
+  a.state = QpState::kErr;
+  refused(a, kAttrState, EINVAL, "RESET to ERR");
+  a.state = QpState::kInit;
+  uint32_t init = kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags;
+  refused(a, init & ~kAttrPort, EINVAL, "IBV_QP_PORT is required");
+  refused(a, init | kAttrQkey, EINVAL, "IBV_QP_QKEY is not allowed");
+  a.port = 2;
+  refused(a, init, EINVAL, "IBV_QP_PORT 2");
+  a.port = 1;
+  a.pkey_index = 1;
+  refused(a, init, EINVAL, "IBV_QP_PKEY_INDEX 1");
+  a.pkey_index = 0;
+  refused(a, init | kAttrCurState, EINVAL, "");
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, init));
+  a.state = QpState::kRtr;
+  uint32_t rtr = kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn |
+                 kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
+  a.path_mtu = 1;
+  a.route = rig.route;
+  refused(a, rtr, EINVAL, "is_global");
+  a.route_is_global = true;
+  a.path_mtu = 6;
+  refused(a, rtr, EINVAL, "IBV_QP_PATH_MTU code 6");
+  rig.device.port_mtu(1024);
+  a.path_mtu = 4;
+  refused(a, rtr, EINVAL, "above the port's");
+  a.path_mtu = 3;
+  a.max_dest_rd_atomic = 129;
+  refused(a, rtr, EINVAL, "IBV_QP_MAX_DEST_RD_ATOMIC 129");
+  a.max_dest_rd_atomic = 1;
+  a.min_rnr_timer = 32;
+  refused(a, rtr, EINVAL, "IBV_QP_MIN_RNR_TIMER 32");
+  a.min_rnr_timer = 1;
+  a.dest_qpn = 1 << 24;
+  refused(a, rtr, EINVAL, "IBV_QP_DEST_QPN");
+  a.dest_qpn = 1;
+  refused(a, rtr | kAttrAltPath, EOPNOTSUPP, "IBV_QP_ALT_PATH");
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, rtr));
+  a.state = QpState::kRts;
+  uint32_t rts =
+      kAttrState | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxQpRdAtomic;
+  a.timeout = 32;
+  refused(a, rts, EINVAL, "IBV_QP_TIMEOUT 32");
+  a.timeout = 1;
+  a.retry_cnt = 8;
+  refused(a, rts, EINVAL, "IBV_QP_RETRY_CNT 8");
+  a.retry_cnt = 7;
+  a.rnr_retry = 8;
+  refused(a, rts, EINVAL, "IBV_QP_RNR_RETRY 8");
+  a.rnr_retry = 7;
+  a.current_state = QpState::kRts;
+  refused(a, rts | kAttrCurState, EINVAL, "IBV_QP_CUR_STATE says RTS");
+  EXPECT_EQ(rig.qp->state(), QpState::kRtr) << "a refused modify changes nothing";
+  a.current_state = QpState::kRtr;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, rts | kAttrCurState));
+}
+
+TEST(State, PrivilegedQkeyIsRefused) {
+  Rig rig({.type = QpType::kUd, .state = QpState::kReset});
+  QpAttributes a;
+  a.state = QpState::kInit;
+  a.qkey = 0x80010000;
+  auto done = rig.qp->modify(rig.now, a, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrQkey);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, EPERM);
+}
+
+}  // namespace
+}  // namespace verbena::engine::test

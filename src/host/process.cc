@@ -110,6 +110,17 @@ void Process::lock() {
   state_->cancel_state = before;
 }
 
+bool Process::try_lock() {
+  int before = PTHREAD_CANCEL_ENABLE;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  if (state_->mutex.try_lock()) {
+    state_->cancel_state = before;
+    return true;
+  }
+  ::pthread_setcancelstate(before, nullptr);
+  return false;
+}
+
 void Process::unlock() {
   int before = state_->cancel_state;
   state_->mutex.unlock();

@@ -101,6 +101,7 @@ class Process {
 
   Process();
   void lock();
+  bool try_lock();
   void unlock();
   void finish();  // what every caller owes before it unlocks: events out, sleepers told
   Progress drive(bool look_at_wire, bool thorough);
@@ -112,9 +113,11 @@ class Process {
   void wake_late_sleeper();
   void wake_sleeper();
   void wake_thread();
+  void settle_bell();
 
   Result<void> start_thread();
   void background();
+  void lock_behind_others();
   bool prepare_sleep(const Progress& last, Instant& until);
   int drive_until_readable(int fd, bool& step_back);
 

@@ -186,7 +186,7 @@ void Process::poll_step() {
   Progress progress = drive(!local_only, false);
   state.last_poll = progress.now;
   if (state.watch.polled_step(progress.now)) {
-    links_->awake();
+    settle_bell();
     wake_thread();
   }
 }

@@ -21,6 +21,8 @@ namespace {
 constexpr size_t kThreadStack = 256 * 1024;  // address space; a step touches under 32 KiB
 constexpr Duration kMinRetry = microseconds(20);
 constexpr Duration kMaxRetry = microseconds(200);
+constexpr Duration kPolite = microseconds(50);
+constexpr int kMaxPolite = 4;
 constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us blurs retransmission timers
 
 // Sleeps until a descriptor is ready or `until` has come (kNever: no limit).
@@ -88,6 +90,19 @@ bool Process::prepare_sleep(const Progress& last, Instant& until) {
   return true;
 }
 
+// The caller does not sleep on the links (any more). If nobody does, peers may send without
+// ringing. If somebody does, the caller may have answered the bell, which rings once, in his place.
+void Process::settle_bell() {
+  State& state = *state_;
+  if (!links_) return;
+  bool needed = state.watch.mode() == Watch::Mode::kWatching || state.watch.drivers() != 0 ||
+                state.dozers != 0;
+  if (!needed)
+    links_->awake();
+  else if (!links_->prepare_to_sleep())
+    wake_sleeper();
+}
+
 // --- the background thread
 
 Result<void> Process::start_thread() {
@@ -116,13 +131,23 @@ Result<void> Process::start_thread() {
   return {};
 }
 
+// Who has the lock is most likely at the work this thread was woken for: wait a moment out of its
+// way rather than in its queue.
+void Process::lock_behind_others() {
+  for (int attempt = 0; attempt < kMaxPolite; ++attempt) {
+    if (try_lock()) return;
+    sleep_on(nullptr, 0, Instant{0}, Instant{0} + kPolite);
+  }
+  lock();
+}
+
 void Process::background() {
   State& state = *state_;
   ::pthread_setname_np(::pthread_self(), "verbena");
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0, 0, 0);
   pollfd fds[1 + Links::kMaxFds];
   for (;;) {
-    lock();
+    lock_behind_others();
     size_t count = 1;
     Instant until = kNever;
     fds[0] = {state.wake_thread.get(), POLLIN, 0};
@@ -130,7 +155,7 @@ void Process::background() {
       case Watch::Mode::kParked:
         break;
       case Watch::Mode::kAside:
-        if (state.watch.drivers() == 0 && state.dozers == 0) links_->awake();
+        settle_bell();
         links_->flush();  // what a polling loop left for its next poll
         until = now() + Watch::kTick;
         break;
@@ -178,7 +203,8 @@ void Process::doze() {
       clear(fds[1]);
     }
     lock();
-    if (--state.dozers == 0 && state.watch.drivers() == 0 && links_) links_->awake();
+    --state.dozers;
+    settle_bell();
     unlock();
   }
   ::pthread_setcancelstate(cancel, nullptr);
@@ -193,8 +219,7 @@ struct Process::Driver {
     process.lock();
     bool tell = process.state_->watch.wait_ends();
     if (process.links_) {
-      State& state = *process.state_;
-      if (state.watch.drivers() == 0 && state.dozers == 0) process.links_->awake();
+      process.settle_bell();
       if (tell) process.wake_thread();
       process.wake_late_sleeper();
     }

@@ -19,7 +19,7 @@ class Watch {
     kParked,    // a thread blocked in a channel drives; sleeps until told
   };
   static constexpr Duration kTick = milliseconds(1);
-  static constexpr Duration kDenseGap = microseconds(50);  // polls closer than this are a loop
+  static constexpr Duration kDenseGap = microseconds(200);  // polls closer than this are a loop
   static constexpr uint32_t kDensePolls = 32;
   static constexpr uint32_t kTickPolls = 8;      // polls in a tick that mean "still polling"
   static constexpr uint32_t kMaxDrivers = 2;     // blocked threads that drive at the same time

@@ -51,6 +51,8 @@ struct Plan {
   uint8_t mtu_code = 1;
   Weather weather = Weather::kClear;
   WorldOptions world;
+  uint32_t period = 0;     // every period-th packet from host period_from is lost; 0: none
+  size_t period_from = 0;  // 0 or 1
   std::vector<PairPlan> pairs;
   Mistake mistake = Mistake::kNone;  // in pair 0, side 0
 

@@ -36,6 +36,8 @@ void Program::build() {
       state->shared_cells.push_back({reinterpret_cast<uint64_t*>(state->cells.at(cell * 8)), {}});
     hosts_.push_back(std::move(state));
   }
+  if (plan_.period)
+    world_.road(plan_.period_from, 1 - plan_.period_from).faults().period = plan_.period;
   for (const PairPlan& pair : plan_.pairs) {
     size_t first = prng_.below(2);
     for (int side = 0; side < 2; ++side) {

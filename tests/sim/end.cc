@@ -26,7 +26,7 @@ End::End(const Plan& plan, const PairPlan& pair, int side, const Host& host, uin
   bool local = plan.local && pair.type != QpType::kUc && pair.type != QpType::kUd;
   unit_ = local ? engine::kLocalPathMtu : plan.mtu();
   bool xrc = pair.type == QpType::kXrcSend;
-  sends = !xrc || side == 0;
+  sends = (!xrc && !pair.one_way) || side == 0;
   receives = !xrc || side == 1;
   engine::Device& device = host.world->device(host.index);
   uint64_t iova = host.first_iova;

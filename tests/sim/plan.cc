@@ -82,13 +82,14 @@ Plan draw_plan(uint64_t seed) {
   plan.world.max_steps = 3'000'000;
   uint64_t pairs = prng.between(1, plan.local ? 2 : 3);
   if (plan.weather == Weather::kPeriodic) {
-    // One pair and one way: others' packets between two tries, or a period on the answers as well,
-    // can count so that every try of one queue pair is the lost one - no engine's fault.
+    // One pair, work one way, losses one way: whatever else shares the road between two tries can
+    // count so that every try is the lost one, and that is no engine's fault.
     pairs = 1;
     plan.period = static_cast<uint32_t>(prng.between(5, 40));
     plan.period_from = prng.below(2);
   }
   for (uint64_t i = 0; i < pairs; ++i) plan.pairs.push_back(draw_pair(prng, plan));
+  plan.pairs[0].one_way = plan.period > 0;
   if (prng.below(5) == 0) {
     plan.mistake = static_cast<Mistake>(prng.between(1, 6));
     plan.pairs[0].type = engine::QpType::kRc;

@@ -37,6 +37,7 @@ struct PairPlan {
   uint32_t depth = 16;
   uint8_t rd_atomic = 1;
   uint32_t first_psn[2] = {0, 0};
+  bool one_way = false;  // only side 0 posts
   bool srq = false;
   bool windows = false;
   bool signal_all = false;

@@ -209,6 +209,7 @@ void Device::forget(const void* object) {
     return e.cq == object || e.qp == object || e.srq == object;
   });
   std::erase_if(overrun_, [object](const CompletionQueue* cq) { return cq == object; });
+  std::erase_if(lost_completions_, [object](const QueuePair* qp) { return qp == object; });
 }
 
 void Device::push_completion(CompletionQueue* cq, const WorkCompletion& completion,
@@ -217,6 +218,9 @@ void Device::push_completion(CompletionQueue* cq, const WorkCompletion& completi
   bool was_overrun = cq->overrun();
   if (!cq->push(completion)) {
     ++counters_.cq_overrun;
+    QueuePair* qp = find_qp(completion.qp_num);
+    bool listed = !lost_completions_.empty() && lost_completions_.back() == qp;
+    if (qp && qp->state() != QpState::kErr && !listed) lost_completions_.push_back(qp);
     if (was_overrun) return;
     explain(
         fmt::format("completion queue overrun: {} completions wait and there is no room for"
@@ -229,17 +233,24 @@ void Device::push_completion(CompletionQueue* cq, const WorkCompletion& completi
   if (cq->take_event(solicited)) report({Event::kCompletion, AsyncType::kCqErr, cq});
 }
 
-// A completion queue in error takes its queue pairs with it (IBA 10.2.6.3, class G).
+// A completion queue in error takes its queue pairs with it (IBA 10.2.6.3, class G). Those that
+// report there through an XRC SRQ, or came later, go when a completion of theirs is lost.
 void Device::fail_overrun(Instant now) {
+  auto fail_one = [this, now](QueuePair* qp) {
+    if (qp->state() == QpState::kReset || qp->state() == QpState::kErr) return;
+    report({Event::kQp, AsyncType::kQpFatal, nullptr, qp, nullptr});
+    qp->enter_error(now);
+  };
   while (!overrun_.empty()) {
     CompletionQueue* cq = overrun_.back();
     overrun_.pop_back();
-    for (QueuePair* qp : by_index_) {
-      if (!qp || (qp->init().send_cq != cq && qp->init().receive_cq != cq)) continue;
-      if (qp->state() == QpState::kReset || qp->state() == QpState::kErr) continue;
-      report({Event::kQp, AsyncType::kQpFatal, nullptr, qp, nullptr});
-      qp->enter_error(now);
-    }
+    for (QueuePair* qp : by_index_)
+      if (qp && (qp->init().send_cq == cq || qp->init().receive_cq == cq)) fail_one(qp);
+  }
+  while (!lost_completions_.empty()) {
+    QueuePair* qp = lost_completions_.back();
+    lost_completions_.pop_back();
+    fail_one(qp);
   }
 }
 

@@ -102,6 +102,7 @@ class Device {
   std::vector<Event> events_;
   std::vector<std::string> explanations_;
   std::vector<CompletionQueue*> overrun_;
+  std::vector<QueuePair*> lost_completions_;  // queue pairs that an overrun queue refused
   Counters counters_;
 };
 

@@ -228,13 +228,7 @@ bool Responder::invalidate(uint32_t rkey) {
 
 void Responder::act(Instant now, const RxPacket& packet, Verdict verdict) {
   Counters& counters = qp_.device_.counters();
-  if (!qp_.is_reliable()) {  // UC answers nothing: the message is lost (IBA 9.8.2.2)
-    counters.rx_no_receive += verdict == Verdict::kRnrNak;
-    if (verdict != Verdict::kDrop && verdict != Verdict::kRnrNak) qp_.explain("dropped: " + why_);
-    message_ = Message::kNone;
-    expected_ = packet.header.psn + 1;
-    return;
-  }
+  if (!qp_.is_reliable()) return act_unreliable(now, packet, verdict);
   switch (verdict) {
     case Verdict::kExecute:
     case Verdict::kDuplicate:
@@ -278,6 +272,23 @@ void Responder::act(Instant now, const RxPacket& packet, Verdict verdict) {
       ++counters.resp_remote_op_errors;
       return refuse(now, packet, syndrome::kNakRemoteOperation);
   }
+}
+
+// UC answers nothing: the message is lost (IBA 9.8.2.2). A receive work request that cannot be
+// written ends the queue pair (class A); one of an SRQ that is too short comes back (class E).
+void Responder::act_unreliable(Instant now, const RxPacket& packet, Verdict verdict) {
+  qp_.device_.counters().rx_no_receive += verdict == Verdict::kRnrNak;
+  if (verdict != Verdict::kDrop && verdict != Verdict::kRnrNak) qp_.explain("dropped: " + why_);
+  message_ = Message::kNone;
+  expected_ = packet.header.psn + 1;
+  bool faulty = verdict == Verdict::kRemoteOperation;
+  bool too_short = verdict == Verdict::kInvalidRequest && local_status_ == WcStatus::kLocLenErr;
+  if (!qp_.has_taken_ || !(faulty || (too_short && qp_.init_.srq))) return;
+  WorkCompletion completion;
+  completion.status = local_status_;
+  completion.opcode = WcOpcode::kRecv;
+  qp_.complete_receive(now, completion, false);
+  if (faulty) qp_.enter_error(now);
 }
 
 // NAKs the packet and ends the queue pair: class C errors and their kin (IBA 9.9.3). The error

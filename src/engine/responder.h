@@ -105,6 +105,7 @@ class Responder {
   void finish_message(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
   bool invalidate(uint32_t rkey);
   void act(Instant now, const RxPacket& packet, Verdict verdict);
+  void act_unreliable(Instant now, const RxPacket& packet, Verdict verdict);
   void refuse(Instant now, const RxPacket& packet, uint8_t syndrome);
   SharedReceiveQueue* receive_source() const;
   memory::ProtectionDomain* domain() const;

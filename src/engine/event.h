@@ -11,8 +11,9 @@ class QueuePair;
 struct SharedReceiveQueue;
 
 struct Event {
-  // kLeftService: `qp` left RTR/RTS; the host revokes what it still offers by reference. It comes
-  // in the same step as the flush completions, so before anyone can see them.
+  // kLeftService: `qp` left RTR/RTS, by itself or by modify; Process::deliver() revokes what it
+  // still offers by reference. It comes in the same step as the flush completions, and the lock is
+  // held until it was delivered, so nobody has seen them yet.
   enum Kind : uint8_t { kCompletion, kCq, kQp, kSrq, kLeftService } kind = kCompletion;
   AsyncType type = AsyncType::kCqErr;  // for kCq, kQp, kSrq
   CompletionQueue* cq = nullptr;

@@ -104,7 +104,11 @@ void Process::deliver() {
   State& state = *state_;
   if (!engine_->events().empty()) {
     state.events.swap(engine_->events());
+    // First of all: whoever is woken below may take the flushed completions and reuse the buffers.
+    for (const engine::Event& event : state.events)
+      if (event.kind == engine::Event::kLeftService) revoke(*event.qp);
     for (const engine::Event& event : state.events) {
+      if (event.kind == engine::Event::kLeftService) continue;
       Delivery delivery{event.kind, event.type, nullptr};
       EventChannel* channel = router_ ? router_(event, delivery) : nullptr;
       if (channel) channel->push(delivery);

@@ -229,6 +229,58 @@ TEST_P(Roads, sudden_death_is_retry_exceeded_at_the_computed_time) {
   EXPECT_EQ(a.wait(), 0);
 }
 
+// B stops with A's payload unread in its ring. A gives up, sees its completions and reuses the
+// buffer; when B comes back, the request must not run with bytes that A never sent.
+void payload_must_not_land(WrOpcode opcode) {
+  constexpr size_t kBytes = 65536;
+  Child b([](int socket) {
+    Peer peer;
+    DEMAND(peer.post_receive(0, kBytes) == 0);
+    meet(socket, peer);
+    say(socket, "stop me");
+    hear(socket);
+    usleep(100'000);
+    hear(socket);  // takes the lock: what the background thread wrote is visible
+    for (size_t i = 0; i < kBytes; ++i) DEMAND(peer.bytes()[i] != 0x22);
+  });
+  Child a([opcode](int socket) {
+    PeerOptions options;
+    options.timeout = 12;  // 17 ms
+    options.retry_cnt = 1;
+    Peer peer(options);
+    memset(peer.bytes(), 0x11, kBytes);
+    meet(socket, peer);
+    hear(socket);
+    DEMAND(peer.post_send(opcode, 0, kBytes, 0) == 0);
+    DEMAND(peer.post_send(opcode, 0, kBytes, 0) == 0);
+    DEMAND(peer.wait(2).status == WcStatus::kWrFlushErr);  // after RETRY_EXC of the first
+    DEMAND(peer.qp().state() == engine::QpState::kErr);
+    memset(peer.bytes(), 0x22, kBytes);
+    say(socket, "reused");
+    hear(socket);
+  });
+  introduce(a, b);
+  EXPECT_EQ(b.receive(), "stop me");
+  b.kill(SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(waitpid(b.pid(), &status, WUNTRACED), b.pid());
+  a.send("go");
+  EXPECT_EQ(a.receive(), "reused");
+  b.kill(SIGCONT);
+  b.send("look");
+  b.send("now");
+  EXPECT_EQ(b.wait(), 0);
+  a.send("end");
+  EXPECT_EQ(a.wait(), 0);
+}
+
+TEST_P(Roads, payload_of_a_failed_write_does_not_land_later) {
+  payload_must_not_land(WrOpcode::kRdmaWrite);
+}
+TEST_P(Roads, payload_of_a_failed_send_does_not_land_later) {
+  payload_must_not_land(WrOpcode::kSend);
+}
+
 // A stops right after posting and sleeps through many of its own timeouts. The answer came
 // meanwhile; it must be read before the timers are.
 TEST_P(Roads, stopped_process_sees_no_false_timeout) {

@@ -6,7 +6,7 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
+#include <mutex>  // std::lock_guard
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "engine/queue_pair.h"
 #include "host/config.h"
 #include "host/event_channel.h"
+#include "host/fork_mutex.h"
 
 namespace verbena::abi {
 
@@ -22,7 +23,7 @@ struct Device {
   ibv_device base;
   uint8_t zeros[kZeroBytesBehindDevice];
   int index = 0;
-  std::mutex mutex;
+  host::ForkMutex mutex;
   std::shared_ptr<const host::DeviceModel> model;  // under mutex
 };
 
@@ -225,7 +226,7 @@ class Handles {
   }
 
  private:
-  std::mutex mutex_;
+  host::ForkMutex mutex_;
   std::unordered_map<uint32_t, T*> objects_;
   uint32_t next_ = 1;
 };
@@ -252,7 +253,7 @@ class Recycler {
   }
 
  private:
-  std::mutex mutex_;
+  host::ForkMutex mutex_;
   std::vector<T*> free_;
   size_t made_ = 0;
 };

@@ -21,7 +21,7 @@ struct XrcRegistry {
     dev_t device = 0;
     ino_t inode = 0;
   };
-  std::mutex mutex;
+  host::ForkMutex mutex;
   std::map<uint32_t, std::unique_ptr<Entry>> entries;  // by domain handle
 };
 
@@ -89,7 +89,7 @@ void close_domain(engine::XrcDomain* domain) {
 }  // namespace
 
 namespace {
-std::mutex users_mutex;  // orders the last user of an undone import against unimport
+host::ForkMutex users_mutex;  // orders the last user of an undone import against unimport
 }
 
 void enter_domain(Pd* pd) {

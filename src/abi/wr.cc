@@ -184,7 +184,7 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* address, size_t length) {
 
 void wr_start(ibv_qp_ex* qp) {
   Staging& staging = *cast(qp)->staging;
-  staging.mutex.lock();
+  staging.lock();
   staging.requests.clear();
   staging.error = 0;
 }
@@ -217,17 +217,25 @@ int wr_complete(ibv_qp_ex* base) {
   Staging& staging = *qp.staging;
   int error = post_batch(qp, staging);
   staging.requests.clear();
-  staging.mutex.unlock();
+  staging.unlock();
   return error;
 }
 
 void wr_abort(ibv_qp_ex* qp) {
   Staging& staging = *cast(qp)->staging;
   staging.requests.clear();
-  staging.mutex.unlock();
+  staging.unlock();
 }
 
 }  // namespace
+
+void Staging::lock() {
+  uint32_t seen = generation.load();
+  if (seen != host::fork_generation() &&
+      generation.compare_exchange_strong(seen, host::fork_generation()))
+    mutex.unlock();  // whoever held it is a thread of the parent
+  mutex.lock();
+}
 
 uint64_t send_operations_of(ibv_qp_type type) {
   constexpr uint64_t kSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;

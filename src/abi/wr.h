@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "abi/objects.h"
@@ -11,7 +10,13 @@
 namespace verbena::abi {
 
 struct Staging {
-  std::mutex mutex;         // held from start to complete or abort
+  // Held from start to complete or abort. A forked child takes it afresh: fork must not wait for a
+  // batch that another thread has begun.
+  void lock();
+  void unlock() { mutex.unlock(); }
+
+  host::Mutex mutex;
+  std::atomic<uint32_t> generation{host::fork_generation()};
   uint64_t operations = 0;  // ibv_qp_create_send_ops_flags the queue pair was made for
   uint32_t max_requests = 0;
   uint32_t max_sges = 0;

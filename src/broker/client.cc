@@ -25,8 +25,8 @@ namespace {
 // Living leases of this process, for the atfork handler.
 std::mutex g_leases_mutex;
 std::vector<Lease*>& living_leases() {
-  static std::vector<Lease*> leases;
-  return leases;
+  static auto* leases = new std::vector<Lease*>;  // forks happen in exit handlers too
+  return *leases;
 }
 
 void before_fork() {
@@ -42,9 +42,7 @@ void after_fork_in_child() {
 }
 
 void remember(Lease* lease) {
-  static const int registered =
-      ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  (void)registered;
+  watch_forks();
   std::lock_guard<std::mutex> lock(g_leases_mutex);
   living_leases().push_back(lease);
 }
@@ -65,6 +63,12 @@ Result<link::Fd> make_segment() {
 }
 
 }  // namespace
+
+void watch_forks() {
+  static const int registered =
+      ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  static_cast<void>(registered);
+}
 
 Segment::~Segment() {
   if (memory_) ::munmap(memory_, kSegmentBytes);

@@ -118,6 +118,10 @@ class Lease : public link::PeerDirectory {
   bool abandoned_ = false;
 };
 
+// Registers the fork handlers of the leases (see Lease), once. Handlers that take locks under which
+// leases are used must be registered later: fork then takes those first.
+void watch_forks();
+
 // Takes a slot; starts the broker when there is none. Errors carry a sentence for the user:
 // ENOENT/EACCES broker binary, EADDRINUSE port 4791 held by a foreigner (named), EACCES another
 // uid's broker, EAGAIN no slot free, ETIMEDOUT.

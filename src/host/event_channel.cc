@@ -62,11 +62,30 @@ void EventChannel::after_fork_parent() {
 }
 
 void EventChannel::after_fork_child() {
-  for (EventChannel* channel : registry().channels) {
-    channel->mutex_.reset();
-    channel->queue_.clear();
-  }
+  for (EventChannel* channel : registry().channels) channel->renew_in_child();
   registry().mutex.reset();
+}
+
+// The descriptor is shared with the parent: a count taken here would be one that a waiter there
+// never sees.
+void EventChannel::renew_in_child() {
+  mutex_.reset();
+  of_parent_.insert(of_parent_.end(), queue_.begin(), queue_.end());
+  queue_.clear();
+  int flags = ::fcntl(fd_, F_GETFL), descriptor_flags = ::fcntl(fd_, F_GETFD);
+  if (flags < 0 || descriptor_flags < 0) return;  // the program closed it
+  int options = EFD_SEMAPHORE | (flags & O_NONBLOCK ? EFD_NONBLOCK : 0);
+  int own = ::eventfd(0, options | EFD_CLOEXEC);
+  if (own < 0 && errno == EMFILE) {
+    ::close(fd_);
+    own = ::eventfd(0, options | EFD_CLOEXEC);  // the only free number is the one closed now
+  }
+  if (own < 0) return;
+  if (own != fd_) {
+    ::dup3(own, fd_, O_CLOEXEC);
+    ::close(own);
+  }
+  if (!(descriptor_flags & FD_CLOEXEC)) ::fcntl(fd_, F_SETFD, 0);
 }
 
 void EventChannel::push(const Delivery& delivery) {
@@ -79,7 +98,7 @@ void EventChannel::push(const Delivery& delivery) {
 
 bool EventChannel::take(Delivery& to) {
   std::lock_guard guard(mutex_);
-  // An empty queue with a count (a forked child used the descriptor too) must not look readable.
+  // An empty queue with a count (the program wrote to the descriptor) must not look readable.
   take_count(fd_);
   if (queue_.empty()) return false;
   to = queue_.front();
@@ -103,11 +122,10 @@ int EventChannel::pop(Delivery& to) {
 
 uint32_t EventChannel::forget(const void* object) {
   std::lock_guard guard(mutex_);
-  size_t before = queue_.size();
-  std::erase_if(queue_, [object](const Delivery& delivery) { return delivery.object == object; });
-  uint32_t removed = static_cast<uint32_t>(before - queue_.size());
+  auto names_it = [object](const Delivery& delivery) { return delivery.object == object; };
+  uint32_t removed = static_cast<uint32_t>(std::erase_if(queue_, names_it));
   for (uint32_t i = 0; i < removed; ++i) take_count(fd_);
-  return removed;
+  return removed + static_cast<uint32_t>(std::erase_if(of_parent_, names_it));
 }
 
 }  // namespace verbena::host

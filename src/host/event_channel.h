@@ -34,19 +34,22 @@ class EventChannel {
   // Removes undelivered events of an object about to be destroyed; returns how many.
   uint32_t forget(const void* object);
 
-  // fork: a thread that vanishes in the child must not hold any channel's lock there. Called by
-  // Process, in this order, with the process lock held. The child's channels lose the events that
-  // were queued: they are the parent's.
+  // fork: a thread that vanishes in the child must not hold any channel's lock there. The fork
+  // handlers of Process call these with the process lock held. A child's channel keeps its number
+  // but gets a semaphore of its own, and it has no events: those queued are the parent's (only
+  // forget() still counts them, for whoever waits until every event is acknowledged).
   static void before_fork();
   static void after_fork_parent();
   static void after_fork_child();
 
  private:
   bool take(Delivery& to);
+  void renew_in_child();
 
   int fd_ = -1;
   Mutex mutex_;
   std::deque<Delivery> queue_;
+  std::deque<Delivery> of_parent_;  // in a forked child: what was queued then
 };
 
 }  // namespace verbena::host

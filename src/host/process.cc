@@ -15,6 +15,7 @@
 #include <new>
 
 #include "broker/client.h"
+#include "host/fork_mutex.h"
 #include "host/links.h"
 #include "host/populate.h"
 #include "host/process_state.h"
@@ -24,8 +25,8 @@ namespace {
 
 Process* g_process = nullptr;  // for the fork handlers; set once, never freed
 
-// Serialises attach(), which waits for the broker and must not hold the process lock meanwhile:
-// the broker client has fork handlers of its own. Not taken by ours; a child makes it anew.
+// Serialises attach(), which waits for the broker and must not hold the process lock meanwhile.
+// fork waits for it: a child must not get half a lease, that is sockets nobody closes there.
 std::mutex g_attach_mutex;
 
 int64_t monotonic_ns() {
@@ -85,6 +86,7 @@ Process::Process() : state_(std::make_unique<State>(::getenv("VERBENA_LOG"))) {
   options.explain = explaining_;
   engine_ = std::make_unique<engine::Device>(options);
   g_process = this;
+  broker::watch_forks();  // before ours: see before_fork()
   ::pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
@@ -144,11 +146,13 @@ Result<void> Process::attach() {
     if (links_) return {};
   }
   std::lock_guard attaching(g_attach_mutex);
+  std::unique_ptr<Links> abandoned;  // freed without the lock, as the failed one below
   {
     Guard guard(*this);
     if (links_) return {};
-    state_->abandoned.reset();
+    abandoned = std::move(state_->abandoned);
   }
+  abandoned.reset();
   broker::AttachOptions options;
   options.broker_path = broker_path();
   const char* local = ::getenv("VERBENA_LOCAL");
@@ -158,6 +162,7 @@ Result<void> Process::attach() {
     explain("cannot attach: " + links.error().message);
     return tl::unexpected<Error>(links.error());
   }
+  std::unique_ptr<Links> failed;  // its end waits for the broker
   Guard guard(*this);
   links_ = std::move(*links);
   engine_->qpn_base(uint32_t{links_->slot()} << 16);
@@ -165,24 +170,37 @@ Result<void> Process::attach() {
     if (key != 0) links_->publish_key(key);
   state_->publisher.open(links_->counters_page());
   Result<void> started = start_thread();
-  if (!started) links_.reset();
+  if (!started) {
+    state_->publisher.close();
+    failed = std::move(links_);
+  }
   return started;
 }
 
 // --- fork. The child has a copy of the memory and nothing else: its links and thread are gone,
 // the queue pairs go on in the parent. Its next attach() takes a slot of its own.
+//
+// Locks are taken in the order in which calls nest them: attach, process, channels, those of the
+// Door. The broker client's own handler comes after ours, because it was registered first.
 
 void Process::before_fork() {
+  g_attach_mutex.lock();
   g_process->state_->mutex.lock();
+  EventChannel::before_fork();
+  ForkMutex::before_fork();
 }
 
 void Process::after_fork_parent() {
+  ForkMutex::after_fork_parent();
+  EventChannel::after_fork_parent();
   g_process->state_->mutex.unlock();
+  g_attach_mutex.unlock();
 }
 
 void Process::after_fork_child() {
   Process& process = *g_process;
   State& state = *process.state_;
+  ForkMutex::after_fork_child();
   EventChannel::after_fork_child();
   new (&g_attach_mutex) std::mutex;
   state.mutex.reset();

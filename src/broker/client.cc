@@ -22,6 +22,8 @@
 namespace verbena::broker {
 namespace {
 
+constexpr int kMaxLosses = 3;  // connections that may end before an answer
+
 // Living leases of this process, for the atfork handler.
 std::mutex g_leases_mutex;
 std::vector<Lease*>& living_leases() {
@@ -202,36 +204,11 @@ void Lease::close_in_child() {
   udp6_.reset();
 }
 
-Result<Answer> Lease::request(const Request& request) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (abandoned_) return fail(ESTALE, "this slot belongs to the parent process");
-  if (!attached_) return fail(ENOTCONN, "the slot was given back");
-  for (int attempt = 0;; ++attempt) {
-    Result<Answer> answer = connection_.valid()
-                                ? ask(connection_.get(), request, {}, options_.timeout_ms)
-                                : Result<Answer>(fail(ENOTCONN, "no connection to the broker"));
-    if (answer || !is_lost_connection(answer.error()) || attempt == 2) return answer;
-    connection_.reset();
-    Result<void> again = reclaim();
-    if (!again) return tl::unexpected<Error>(again.error());
-  }
-}
-
-// The standby knows the token. A new broker does not, and says so: its sockets are others.
-Result<void> Lease::reclaim() {
-  Request claim = identity_;
-  claim.type = RequestType::kReclaim;
-  claim.slot = slot_;
-  Result<Answer> answer = connect_and_ask(options_, claim, {}, /*may_spawn=*/false);
-  if (!answer) return tl::unexpected<Error>(answer.error());
-  connection_ = std::move(answer->connection);
-  return {};
-}
-
 namespace {
 
-Result<PeerSegment> take_peer(Answer& answer) {
-  if (answer.message.fd_count != 2) return fail(EPROTO, "malformed answer of the broker");
+Result<PeerSegment> take_peer(Answer& answer, uint8_t slot) {
+  if (answer.message.fd_count != 2 || answer.reply.slot != slot)
+    return fail(EPROTO, "malformed answer of the broker");
   Result<Segment> mapped = Segment::map(answer.message.fds[0].get(), true);
   if (!mapped) return tl::unexpected<Error>(mapped.error());
   PeerSegment out;
@@ -244,23 +221,94 @@ Result<PeerSegment> take_peer(Answer& answer) {
 }  // namespace
 
 Result<PeerSegment> Lease::open_peer(uint8_t slot) {
-  Request open;
-  open.type = RequestType::kOpenPeer;
-  open.slot = slot;
-  Result<Answer> answer = request(open);
-  if (!answer) return tl::unexpected<Error>(answer.error());
-  return take_peer(*answer);
+  std::lock_guard<std::mutex> lock(mutex_);
+  return find_peer(slot, options_.timeout_ms, options_.timeout_ms);
 }
 
-bool Lease::open_area(uint8_t slot, link::PeerArea& out) {
-  Result<PeerSegment> peer = open_peer(slot);
-  if (!peer) return false;
+link::Opened Lease::open_area(uint8_t slot, int patience_ms, link::PeerArea& out) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  // A broker that is late already gets no more of the caller's time.
+  bool late = question_.has_value() || claim_.has_value();
+  Result<PeerSegment> peer = find_peer(slot, late ? 0 : patience_ms, patience_ms);
+  if (!peer) return peer.error().code == ETIMEDOUT ? link::Opened::kLater : link::Opened::kNobody;
   auto keeper = std::make_shared<PeerSegment>(std::move(*peer));
   out.area = &keeper->segment->local;
   out.wakeup = keeper->wakeup.get();
   out.generation = keeper->generation;
   out.keeper = std::move(keeper);
-  return true;
+  return link::Opened::kOpen;
+}
+
+// One question at a time: whoever finds another one pending takes its answer first, and has
+// `patience_ms` for his own then, because the broker is at work.
+Result<PeerSegment> Lease::find_peer(uint8_t slot, int wait_ms, int patience_ms) {
+  if (abandoned_) return fail(ESTALE, "this slot belongs to the parent process");
+  if (!attached_) return fail(ENOTCONN, "the slot was given back");
+  int64_t deadline = now_ms() + wait_ms;
+  for (int losses = 0; losses < kMaxLosses;) {
+    if (auto found = heard_.extract(slot)) return std::move(found.mapped());
+    Result<void> put;
+    if (!question_) put = put_open(slot);
+    Result<Answer> answer =
+        put ? hear_open(static_cast<int>(std::max<int64_t>(deadline - now_ms(), 0)))
+            : Result<Answer>(tl::unexpected<Error>(put.error()));
+    if (!answer && is_lost_connection(answer.error())) {
+      lose_connection();
+      ++losses;
+      continue;
+    }
+    if (!answer && answer.error().code == ETIMEDOUT) return tl::unexpected<Error>(answer.error());
+    const bool ours = !question_ || question_->slot == slot;
+    const uint8_t asked = ours ? slot : static_cast<uint8_t>(question_->slot);
+    question_.reset();
+    Result<PeerSegment> peer = answer ? take_peer(*answer, asked)
+                                      : Result<PeerSegment>(tl::unexpected<Error>(answer.error()));
+    if (ours) return peer;
+    if (peer) heard_[asked] = std::move(*peer);
+    deadline = now_ms() + patience_ms;
+  }
+  return fail(ETIMEDOUT, "the broker ended, and the next one is not there yet");
+}
+
+// Without a connection (the broker died) our slot is claimed from the next one in the same breath.
+// The standby knows the token. A new broker does not, and says so: its sockets are others.
+Result<void> Lease::put_open(uint8_t slot) {
+  if (!connection_.valid()) {
+    Result<link::Fd> connected = connect_now(options_.name);
+    if (!connected && connected.error().code == EAGAIN) return fail(ETIMEDOUT, "no broker reads");
+    if (!connected) return tl::unexpected<Error>(connected.error());
+    connection_ = std::move(*connected);
+    claim_ = identity_;
+    claim_->type = RequestType::kReclaim;
+    claim_->slot = slot_;
+    Result<void> put = put_request(connection_.get(), *claim_);
+    if (!put) return put;
+  }
+  Request open;
+  open.type = RequestType::kOpenPeer;
+  open.slot = slot;
+  Result<void> put = put_request(connection_.get(), open);
+  if (put) question_ = open;
+  return put;
+}
+
+Result<Answer> Lease::hear_open(int wait_ms) {
+  if (claim_) {
+    Result<Answer> claimed = hear_answer(connection_.get(), *claim_, wait_ms);
+    if (!claimed && claimed.error().code == ETIMEDOUT) return claimed;
+    claim_.reset();
+    if (!claimed) {
+      if (!is_lost_connection(claimed.error())) lose_connection();
+      return claimed;
+    }
+  }
+  return hear_answer(connection_.get(), *question_, wait_ms);
+}
+
+void Lease::lose_connection() {
+  connection_.reset();
+  claim_.reset();
+  question_.reset();
 }
 
 Result<Observer> Observer::open(const std::string& name) {
@@ -285,7 +333,7 @@ Result<PeerSegment> Observer::open_peer(uint8_t slot) {
   open.slot = slot;
   Result<Answer> answer = ask(connection_.get(), open, {}, AttachOptions{}.timeout_ms);
   if (!answer) return tl::unexpected<Error>(answer.error());
-  return take_peer(*answer);
+  return take_peer(*answer, slot);
 }
 
 }  // namespace verbena::broker

@@ -1,12 +1,15 @@
 // What a process does with the broker: takes a slot, learns its neighbours, gives the slot back.
-// Control path only: every call may block for a round trip (about 50 us) or a broker start.
+// Every call may block for a round trip (about 50 us) or a broker start, but Lease::open_area(),
+// which the data path uses.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -83,10 +86,10 @@ class Lease : public link::PeerDirectory {
   const link::HostPage& host_page() const override { return *host_.get(); }
   bool abandoned() const { return abandoned_; }
 
-  // Another process's segment. ENOENT: nobody has the slot.
+  // Another process's segment. ENOENT: nobody has the slot. ETIMEDOUT: the broker does not answer.
   Result<PeerSegment> open_peer(uint8_t slot);
-  // The same for the local link.
-  bool open_area(uint8_t slot, link::PeerArea& out) override;
+  // The same for the local link, which comes again when the answer is late.
+  link::Opened open_area(uint8_t slot, int patience_ms, link::PeerArea& out) override;
 
   // Joins and leaves multicast groups on the slot's sockets. `group` in GID form; interface_index
   // 0 lets the kernel choose. ENOSPC: kMaxMemberships reached; else the kernel's errno.
@@ -102,8 +105,10 @@ class Lease : public link::PeerDirectory {
 
   Result<void> start(const AttachOptions& options);
   Result<void> accept_lease(struct Answer& answer);
-  Result<struct Answer> request(const Request& request);
-  Result<void> reclaim();
+  Result<PeerSegment> find_peer(uint8_t slot, int wait_ms, int patience_ms);
+  Result<void> put_open(uint8_t slot);
+  Result<struct Answer> hear_open(int wait_ms);
+  void lose_connection();
 
   AttachOptions options_;
   std::mutex mutex_;
@@ -114,6 +119,10 @@ class Lease : public link::PeerDirectory {
   Request identity_;  // as sent at attach
   uint8_t slot_ = 0;
   uint32_t generation_ = 0;
+  // What was asked on connection_ and has not been answered: after a broker's death the claim to
+  // our slot, and one slot to open. Answers that came when nobody waited for them are kept.
+  std::optional<Request> claim_, question_;
+  std::map<uint8_t, PeerSegment> heard_;
   bool attached_ = false;
   bool abandoned_ = false;
 };

@@ -2,6 +2,7 @@
 // lives, and everybody else's connect succeeds a few milliseconds later.
 #include "broker/connect.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -20,23 +22,17 @@ namespace {
 
 constexpr int64_t kRespawnMs = 400;  // a broker that did not come up by then will not
 
-int64_t now_ms() {
-  timespec t;
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
-}
-
-// The descriptor, or -errno.
-int connect_to(const std::string& name) {
+// The descriptor, or -errno. EAGAIN: the backlog stayed full for `patience_ms`.
+int connect_to(const std::string& name, int64_t patience_ms) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.size() + 1 > sizeof(address.sun_path)) return -EINVAL;
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   socklen_t length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  link::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  int waits = patience_ms > 0 ? 0 : SOCK_NONBLOCK;
+  link::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | waits, 0));
   if (!fd.valid()) return -errno;
-  // A full backlog blocks connect(); bounded by the same timeout.
-  timeval patience{1, 0};
+  timeval patience{patience_ms / 1000, patience_ms % 1000 * 1000};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return -errno;
   return fd.release();
@@ -59,37 +55,82 @@ Result<void> check_broker(int connection) {
                   "unshare -rn");
 }
 
+tl::unexpected<Error> silent() {
+  return fail(ETIMEDOUT, "the broker does not answer (is verbena-broker stopped?)");
+}
+
 }  // namespace
 
 bool is_lost_connection(const Error& error) {
   return error.code == EPIPE || error.code == ECONNRESET || error.code == ENOTCONN;
 }
 
-Result<Answer> ask(int connection, const Request& request, std::span<const int> fds,
-                   int timeout_ms) {
-  timeval patience{timeout_ms / 1000, timeout_ms % 1000 * 1000};
-  ::setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  if (int error = send_message(connection, &request, sizeof(request), fds)) {
-    return fail(error, std::string("cannot reach the broker: ") + std::strerror(error));
+Result<void> put_request(int connection, Request& request, std::span<const int> fds) {
+  static std::atomic<uint32_t> next{0};
+  while ((request.sequence = ++next) == 0) {
   }
-  Answer answer;
-  answer.message = receive_message(connection, &answer.reply, sizeof(answer.reply));
-  if (answer.message.error == EAGAIN) {
-    return fail(ETIMEDOUT, "the broker does not answer (is verbena-broker stopped?)");
+  int error = send_message(connection, &request, sizeof(request), fds, MSG_DONTWAIT);
+  if (error == 0) return {};
+  if (error == EAGAIN) return silent();
+  return fail(error, std::string("cannot reach the broker: ") + std::strerror(error));
+}
+
+Result<Answer> hear_answer(int connection, const Request& request, int wait_ms) {
+  const int64_t deadline = now_ms() + wait_ms;
+  bool was_reset = false;
+  while (true) {
+    Answer answer;
+    const Reply& reply = answer.reply;
+    answer.message = receive_message(connection, &answer.reply, sizeof(reply), MSG_DONTWAIT);
+    const Received& message = answer.message;
+    if (message.error == EAGAIN) {
+      int64_t left = deadline - now_ms();
+      if (left <= 0) return silent();
+      pollfd wait{connection, POLLIN, 0};
+      ::poll(&wait, 1, static_cast<int>(left));
+      continue;
+    }
+    // The kernel tells that the broker hung up before it gives out what it said last.
+    if (message.error == ECONNRESET && !was_reset) {
+      was_reset = true;
+      continue;
+    }
+    const bool whole = message.length == sizeof(Reply) && reply.magic == kProtocolMagic;
+    if (whole && reply.sequence != 0 && reply.sequence != request.sequence) continue;  // given up
+    if (message.error != 0) {
+      return fail(message.error,
+                  std::string("cannot hear the broker: ") + std::strerror(message.error));
+    }
+    if (message.length == 0) return fail(ECONNRESET, "the broker ended");
+    if (whole && reply.error != 0) {
+      answer.reply.text[sizeof(reply.text) - 1] = 0;
+      return fail(reply.error, reply.text);
+    }
+    if (!whole || reply.sequence != request.sequence || reply.type != request.type) {
+      return fail(EPROTO, "malformed answer of the broker");
+    }
+    return answer;
   }
-  if (answer.message.error != 0) {
-    return fail(answer.message.error,
-                std::string("cannot hear the broker: ") + std::strerror(answer.message.error));
+}
+
+Result<Answer> ask(int connection, Request request, std::span<const int> fds, int timeout_ms) {
+  Result<void> put = put_request(connection, request, fds);
+  if (put) return hear_answer(connection, request, timeout_ms);
+  // A broker that hung up before we asked may have said why.
+  Result<Answer> last = hear_answer(connection, request, 0);
+  bool refused = !last && last.error().code != ETIMEDOUT && !is_lost_connection(last.error());
+  return tl::unexpected<Error>(refused ? last.error() : put.error());
+}
+
+Result<link::Fd> connect_now(const std::string& name) {
+  int connected = connect_to(name, 0);
+  if (connected < 0) {
+    return fail(-connected, std::string("cannot reach the broker: ") + std::strerror(-connected));
   }
-  if (answer.message.length == 0) return fail(ECONNRESET, "the broker ended");
-  if (answer.message.length != sizeof(Reply) || answer.reply.magic != kProtocolMagic) {
-    return fail(EPROTO, "malformed answer of the broker");
-  }
-  if (answer.reply.error != 0) {
-    answer.reply.text[sizeof(answer.reply.text) - 1] = 0;
-    return fail(answer.reply.error, answer.reply.text);
-  }
-  return answer;
+  link::Fd connection(connected);
+  Result<void> trusted = check_broker(connection.get());
+  if (!trusted) return tl::unexpected<Error>(trusted.error());
+  return connection;
 }
 
 Result<Answer> connect_and_ask(const AttachOptions& options, const Request& request,
@@ -99,8 +140,9 @@ Result<Answer> connect_and_ask(const AttachOptions& options, const Request& requ
   timespec pause{0, 1'000'000};
   Error last{ECONNREFUSED, "no broker runs on this host"};
   for (int64_t now = now_ms(); now < deadline; now = now_ms()) {
-    link::Fd connection(connect_to(options.name));
-    if (connection.valid()) {
+    int connected = connect_to(options.name, deadline - now);
+    if (connected >= 0) {
+      link::Fd connection(connected);
       Result<void> trusted = check_broker(connection.get());
       if (!trusted) return tl::unexpected<Error>(trusted.error());
       Result<Answer> answer = ask(connection.get(), request, fds, static_cast<int>(deadline - now));
@@ -110,10 +152,16 @@ Result<Answer> connect_and_ask(const AttachOptions& options, const Request& requ
       }
       if (!is_lost_connection(answer.error())) return answer;
       last = answer.error();
+    } else if (connected == -EAGAIN) {
+      return silent();
+    } else if (connected == -EINTR) {
       continue;
-    }
-    if (!may_spawn) return tl::unexpected<Error>(last);
-    if (spawned_at == 0 || now - spawned_at > kRespawnMs) {
+    } else if (connected != -ECONNREFUSED) {
+      return fail(-connected,
+                  std::string("cannot reach the broker: ") + std::strerror(-connected));
+    } else if (!may_spawn) {
+      return tl::unexpected<Error>(last);
+    } else if (spawned_at == 0 || now - spawned_at > kRespawnMs) {
       Result<void> spawned = spawn_broker(options.broker_path, options.name, options.port);
       if (!spawned) return tl::unexpected<Error>(spawned.error());
       spawned_at = now;

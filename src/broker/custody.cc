@@ -2,9 +2,7 @@
 #include "broker/custody.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "broker/multicast.h"
 #include "broker/slot_segment.h"
 
 namespace verbena::broker {
@@ -103,17 +102,8 @@ void Custody::leave_groups(uint32_t slot) {
   const SlotSockets& own = sockets_.at(slot);
   for (const Membership& membership : memberships) {
     if (!membership.used) continue;
-    ipv6_mreq six{};
-    std::memcpy(&six.ipv6mr_multiaddr, membership.group, 16);
-    six.ipv6mr_interface = membership.interface_index;
-    ip_mreqn four{};
-    std::memcpy(&four.imr_multiaddr, membership.group + 12, 4);
-    four.imr_ifindex = static_cast<int>(membership.interface_index);
-    if (IN6_IS_ADDR_V4MAPPED(&six.ipv6mr_multiaddr)) {
-      ::setsockopt(own.udp4.get(), IPPROTO_IP, IP_DROP_MEMBERSHIP, &four, sizeof(four));
-    } else if (own.udp6.valid()) {
-      ::setsockopt(own.udp6.get(), IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP, &six, sizeof(six));
-    }
+    change_membership(own.udp4.get(), own.udp6.get(), membership.group, membership.interface_index,
+                      false);
   }
 }
 

@@ -2,11 +2,18 @@
 #include "broker/message.h"
 
 #include <sys/socket.h>
+#include <time.h>
 
 #include <cerrno>
 #include <cstring>
 
 namespace verbena::broker {
+
+int64_t now_ms() {
+  timespec t;
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
+}
 
 int send_message(int socket, const void* bytes, size_t length, std::span<const int> fds,
                  int flags) {

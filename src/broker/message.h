@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "link/fd.h"
@@ -9,6 +10,8 @@
 namespace verbena::broker {
 
 inline constexpr size_t kMaxFds = 4;
+
+int64_t now_ms();  // monotonic: for the deadlines of both ends
 
 // Sends the bytes and the descriptors as one message. 0, or an errno. Never raises SIGPIPE.
 int send_message(int socket, const void* bytes, size_t length, std::span<const int> fds,

@@ -1,5 +1,7 @@
 // Multicast groups are joined on the slot's own sockets; the segment keeps the list, so that the
 // broker can leave them for a process that died.
+#include "broker/multicast.h"
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -9,7 +11,6 @@
 #include "broker/client.h"
 
 namespace verbena::broker {
-namespace {
 
 int change_membership(int udp4, int udp6, const uint8_t (&group)[16], uint32_t interface_index,
                       bool join) {
@@ -27,8 +28,6 @@ int change_membership(int udp4, int udp6, const uint8_t (&group)[16], uint32_t i
   int option = join ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP;
   return ::setsockopt(udp6, IPPROTO_IPV6, option, &six, sizeof(six)) == 0 ? 0 : errno;
 }
-
-}  // namespace
 
 Result<void> Lease::join(const uint8_t (&group)[16], uint32_t interface_index) {
   std::lock_guard<std::mutex> lock(mutex_);

@@ -7,10 +7,10 @@
 namespace verbena::broker {
 
 inline constexpr uint32_t kProtocolMagic = 0x61627256;  // "Vrba"
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 // Abstract name (no file, scope = network namespace, as the address it serves). The number is the
 // protocol version, so brokers of different versions do not meet.
-inline constexpr char kDefaultName[] = "verbena-1";
+inline constexpr char kDefaultName[] = "verbena-2";
 
 enum class RequestType : uint16_t {
   kAttach = 1,    // fds: segment, eventfd -> lease; fds back: host page, udp4, [udp6]
@@ -31,17 +31,17 @@ struct Request {
   int32_t pid = 0;    // in the client's PID namespace
   uint32_t slot = 0;  // kReclaim, kOpenPeer
   uint32_t local_ok = 0;
-  uint32_t reserved = 0;
+  uint32_t sequence = 0;  // counts the requests of a process; never 0
 };
 
 struct Reply {
   uint32_t magic = kProtocolMagic;
   uint16_t version = kProtocolVersion;
-  uint16_t reserved = 0;
+  RequestType type{};  // of the request
   int32_t error = 0;  // errno; 0 = done
   uint32_t slot = 0;
   uint32_t generation = 0;
-  uint32_t reserved2 = 0;
+  uint32_t sequence = 0;  // of the request; 0: said unasked, before hanging up
   char text[1000] = {};  // of an error, ends with 0
 };
 

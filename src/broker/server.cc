@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,10 +30,6 @@ constexpr int kRefuseMs = 1000;
 constexpr int kNoStandbyMs = 20;  // between tries to start one
 constexpr rlim_t kMinFiles = 32;  // the broker's own and those of two or three programs
 constexpr size_t kMaxConnections = 1024;
-
-constexpr uint64_t tag(Tag kind, uint32_t value) {
-  return uint64_t{static_cast<uint32_t>(kind)} << 32 | value;
-}
 
 Reply refuse(int error, const std::string& text) {
   Reply reply;
@@ -69,32 +64,24 @@ Error no_room() {
                       " (ulimit -Hn); start the first RDMA program with a higher one"};
 }
 
-// Takes one client from the backlog and tells it the error.
-void refuse_client(int listener, const Error& error) {
-  link::Fd client(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-  if (!client.valid()) return;
-  timeval patience{0, 200'000};
-  ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  Request request;
-  Received message = receive_message(client.get(), &request, sizeof(request));
+// Tells a client the error whether it has asked yet or not; the caller hangs up.
+void tell_unasked(int client, const Error& error) {
   Reply reply = refuse(error.code, error.message);
-  send_message(client.get(), &reply, sizeof(reply), {}, MSG_DONTWAIT);
+  send_message(client, &reply, sizeof(reply), {}, MSG_DONTWAIT);
 }
 
-std::string wrong_uid(uint32_t theirs) {
-  return "UDP port 4791 of this host (network namespace) is shared out by a broker of uid " +
-         std::to_string(::geteuid()) + " (pid " + std::to_string(::getpid()) +
-         "), and this process has uid " + std::to_string(theirs) +
-         "; run it as the same user, or in a network namespace of its own: unshare -rn";
+// Takes one client from the backlog for that.
+void refuse_client(int listener, const Error& error) {
+  link::Fd client(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  if (client.valid()) tell_unasked(client.get(), error);
+}
+
+// A client that was refused these has nothing more to say here.
+bool ends_with_refusal(RequestType type) {
+  return type != RequestType::kOpenPeer && type != RequestType::kDetach;
 }
 
 }  // namespace
-
-int64_t now_ms() {
-  timespec t;
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
-}
 
 void Server::run() {
   begin_serving();
@@ -110,13 +97,14 @@ void Server::begin_serving() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   custody_.page().broker_pid.store(::getpid(), std::memory_order_relaxed);
-  watch(listener_.get(), tag(Tag::kListener, 0));
+  watch(listener_.get(), tag(Tag::kListener));
   const SlotSockets& zero = custody_.sockets().at(0);
-  watch(zero.udp4.get(), tag(Tag::kSlotZero, 0));
-  if (zero.udp6.valid()) watch(zero.udp6.get(), tag(Tag::kSlotZero, 0));
+  watch(zero.udp4.get(), tag(Tag::kSlotZero));
+  if (zero.udp6.valid()) watch(zero.udp6.get(), tag(Tag::kSlotZero));
   for (uint32_t slot = link::kFirstSlot; slot <= link::kLastSlot; ++slot) {
     LeaseRow& lease = custody_.lease(slot);
-    if (lease.used && lease.process.valid()) watch(lease.process.get(), tag(Tag::kProcess, slot));
+    if (lease.used && lease.process.valid())
+      watch(lease.process.get(), process_tag(slot, lease.generation));
   }
   start_standby();
 }
@@ -140,32 +128,29 @@ void Server::serve_until_idle() {
     }
     epoll_event events[32];
     int n = ::epoll_wait(epoll_.get(), events, 32, timeout);
-    for (int i = 0; i < n; ++i) {
-      uint32_t value = static_cast<uint32_t>(events[i].data.u64);
-      switch (static_cast<Tag>(events[i].data.u64 >> 32)) {
-        case Tag::kListener:
-          on_listener();
-          break;
-        case Tag::kConnection:
-          on_connection(static_cast<int>(value));
-          break;
-        case Tag::kProcess:
-          on_process_exit(value);
-          break;
-        case Tag::kStandby:
-          on_standby();
-          break;
-        case Tag::kSlotZero:
-          on_slot_zero();
-          break;
-      }
-    }
+    for (int i = 0; i < n; ++i) dispatch(events[i].data.u64);
     sweep_released();
     if (!standby_.valid()) start_standby();
     if (custody_.lease_count() > 0) {
       had_lease = true;
       idle_since = now_ms();
     }
+  }
+}
+
+void Server::dispatch(uint64_t tag) {
+  const uint32_t value = static_cast<uint32_t>(tag);
+  switch (static_cast<Tag>(tag >> 56)) {
+    case Tag::kListener:
+      return on_listener();
+    case Tag::kConnection:
+      return on_connection(static_cast<int>(value));
+    case Tag::kProcess:
+      return on_process_exit(tag >> 32 & 0xff, value);
+    case Tag::kStandby:
+      return on_standby();
+    case Tag::kSlotZero:
+      return on_slot_zero();
   }
 }
 
@@ -180,10 +165,17 @@ void Server::on_listener() {
     if (errno == EMFILE || errno == ENFILE) refuse_next_client();
     return;
   }
-  if (connections_.size() >= kMaxConnections) return;
   ucred credentials{};
   socklen_t length = sizeof(credentials);
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return;
+  // Another user's process knows from our credentials that it is in the wrong place (connect.cc).
+  // It must not take up a row.
+  if (credentials.uid != ::geteuid()) return;
+  if (connections_.size() >= kMaxConnections) {
+    return tell_unasked(fd.get(), {EAGAIN, "the broker of this host has " +
+                                               std::to_string(kMaxConnections) +
+                                               " connections already"});
+  }
   int key = fd.get();
   watch(key, tag(Tag::kConnection, static_cast<uint32_t>(key)));
   connections_[key] = Connection{std::move(fd), credentials.uid, credentials.pid, 0};
@@ -213,16 +205,16 @@ void Server::on_connection(int fd) {
     reply = refuse(EPROTO,
                    "the broker of this host belongs to another Verbena version; stop the "
                    "programs that use it first");
-  } else if (from.uid != ::geteuid()) {
-    reply = refuse(EACCES, wrong_uid(from.uid));
   } else if (lost_fds) {
     reply = refuse(EMFILE, no_room().message);
   } else {
     reply = handle(from, request, message, fds, &fd_count);
   }
-  if (send_message(fd, &reply, sizeof(reply), {fds, fd_count}, MSG_DONTWAIT) != 0) {
-    close_connection(fd);
-  }
+  reply.type = request.type;
+  reply.sequence = request.sequence;
+  int error = send_message(fd, &reply, sizeof(reply), {fds, fd_count}, MSG_DONTWAIT);
+  bool over = reply.error == EPROTO || (reply.error != 0 && ends_with_refusal(request.type));
+  if (error != 0 || over) close_connection(fd);
 }
 
 Reply Server::handle(Connection& from, const Request& request, Received& message, int* fds,
@@ -275,7 +267,9 @@ Reply Server::attach(Connection& from, const Request& request, Received& message
     int held[3] = {lease.segment.get(), lease.wakeup.get(), lease.process.get()};
     tell_standby({Update::Type::kLease, *slot, lease.generation, 0, lease.token},
                  {held, lease.process.valid() ? 3u : 2u});
-    if (lease.process.valid()) watch(lease.process.get(), tag(Tag::kProcess, *slot));
+    if (lease.process.valid()) {
+      watch(lease.process.get(), process_tag(*slot, lease.generation));
+    }
   }
   bind_connection(*slot, from);
   const SlotSockets& own = custody_.sockets().at(*slot);
@@ -333,8 +327,9 @@ void Server::close_connection(int fd) {
   if (slot) release(slot);
 }
 
-void Server::on_process_exit(uint32_t slot) {
-  if (custody_.lease(slot).used) release(slot);
+void Server::on_process_exit(uint32_t slot, uint32_t generation) {
+  const LeaseRow& lease = custody_.lease(slot);
+  if (lease.used && lease.generation == generation) release(slot);
 }
 
 void Server::release(uint32_t slot) {

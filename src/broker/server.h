@@ -13,11 +13,16 @@
 
 namespace verbena::broker {
 
-// What an epoll event is about (its upper 32 bits); the lower 32 are a descriptor or a slot.
-enum class Tag : uint32_t { kListener = 1, kConnection, kProcess, kStandby, kSlotZero };
-inline constexpr uint64_t kStandbyTag = uint64_t{static_cast<uint32_t>(Tag::kStandby)} << 32;
-
-int64_t now_ms();  // monotonic
+// What an epoll event is about: the kind in the upper 8 bits; below it a descriptor, or the slot and
+// the generation of a lease. The generation matters: events of one wait are older than what the
+// events before them did, and a freed slot may have a new owner by then.
+enum class Tag : uint8_t { kListener = 1, kConnection, kProcess, kStandby, kSlotZero };
+constexpr uint64_t tag(Tag kind, uint64_t value = 0) {
+  return uint64_t{static_cast<uint8_t>(kind)} << 56 | value;
+}
+constexpr uint64_t process_tag(uint32_t slot, uint32_t generation) {
+  return tag(Tag::kProcess, uint64_t{slot} << 32 | generation);
+}
 
 class Server {
  public:
@@ -50,7 +55,8 @@ class Server {
   void on_listener();
   void refuse_next_client();
   void on_connection(int fd);
-  void on_process_exit(uint32_t slot);
+  void dispatch(uint64_t tag);
+  void on_process_exit(uint32_t slot, uint32_t generation);
   void on_standby();
   void on_slot_zero();
   void close_connection(int fd);

@@ -36,7 +36,7 @@ void Server::start_standby() {
   standby_ = std::move(ours);
   standby_pid_ = child;
   custody_.page().standby_pid.store(child, std::memory_order_relaxed);
-  watch(standby_.get(), kStandbyTag);
+  watch(standby_.get(), tag(Tag::kStandby));
 }
 
 void Server::on_standby() {
@@ -79,7 +79,9 @@ void Server::live_as_standby(link::Fd updates) {
   while (true) {
     Update update;
     Received message = receive_message(updates.get(), &update, sizeof(update));
-    if (message.error != 0 && message.error != ECONNRESET) continue;
+    // An update was lost: a standby that does not know every lease is worse than none. The broker
+    // sees this one's end and forks another from its present state.
+    if (message.error != 0 && message.error != ECONNRESET) ::_exit(1);
     if (message.length != sizeof(update)) break;
     apply(update, message);
   }

@@ -60,7 +60,7 @@ LocalLink::LocalLink(PeerDirectory& directory, LocalArea& own, uint8_t slot, uin
 
 // The process that has the slot now, its ring open; null when nobody has it. One load of the host
 // page while nothing changes.
-LocalLink::Peer* LocalLink::peer(uint8_t slot) {
+LocalLink::Peer* LocalLink::peer(uint8_t slot, int patience_ms) {
   Peer& peer = peers_[slot];
   const SlotRow& row = directory_.host_page().rows[slot];
   const uint32_t generation = row.generation.load(std::memory_order_acquire);
@@ -74,11 +74,15 @@ LocalLink::Peer* LocalLink::peer(uint8_t slot) {
   peer.writer = {};
   if (slot == slot_) {
     peer.opened = {nullptr, &own_, wakeup_, generation};
-  } else if (!directory_.open_area(slot, peer.opened)) {
-    peer.opened = {};
-    peer.refused_generation = generation;
-    if (peer.refusals == 0) peer.refusals = 1;
-    return nullptr;
+  } else {
+    Opened opened = directory_.open_area(slot, patience_ms, peer.opened);
+    bool usable = opened == Opened::kOpen && peer.opened.generation == generation;
+    if (!usable) peer.opened = {};
+    if (opened == Opened::kNobody) {
+      peer.refused_generation = generation;
+      if (peer.refusals == 0) peer.refusals = 1;
+    }
+    if (!usable) return nullptr;
   }
   peer.refusals = 0;
   peer.writer = RingWriter(peer.opened.area->rings[slot_]);

@@ -47,10 +47,11 @@ class LocalLink : public engine::PacketSink {
   bool eligible(uint8_t slot) const { return local_eligible(directory_.host_page(), slot_, slot); }
 
   // Opens the ring to `slot` now, on the control path, so that the first packet does not wait for
-  // a broker that may not get a processor for milliseconds. False: nobody has the slot.
-  bool prepare(uint8_t slot) { return peer(slot) != nullptr; }
-  // To the process that has the slot of header.dest_qpn; a slot nobody has swallows the packet.
-  // False: its ring is full.
+  // a broker that may not get a processor for milliseconds. False: nobody has the slot, or the
+  // broker has not answered within 20 ms.
+  bool prepare(uint8_t slot) { return peer(slot, kControlPatienceMs) != nullptr; }
+  // To the process that has the slot of header.dest_qpn; a slot nobody has, or whose ring the
+  // broker has not opened yet, swallows the packet. False: its ring is full.
   bool send(const engine::TxPacket& packet) override;
   // Hands on a packet that the kernel delivered to the wrong slot; it arrives as kWire there.
   bool forward(uint8_t slot, const engine::RxPacket& packet);
@@ -78,6 +79,11 @@ class LocalLink : public engine::PacketSink {
   uint64_t ring_resets() const;
 
  private:
+  // The caller holds the lock of a whole process: a broker that does not run must not stop the
+  // timers of other queue pairs. The usual answer takes 0.05 ms.
+  static constexpr int kControlPatienceMs = 20;
+  static constexpr int kPacketPatienceMs = 2;
+
   struct Peer {
     PeerArea opened;
     RingWriter writer;
@@ -88,7 +94,7 @@ class LocalLink : public engine::PacketSink {
   struct Body;  // of a record
   struct Out;
 
-  Peer* peer(uint8_t slot);
+  Peer* peer(uint8_t slot, int patience_ms = kPacketPatienceMs);
   bool write(uint8_t slot, const Out& out, const memory::Payload& payload);
   void visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> record, Visitor& visit);
   bool drain(uint8_t slot, Visitor& visit, size_t& budget);

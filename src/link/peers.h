@@ -16,13 +16,19 @@ struct PeerArea {
   uint32_t generation = 0;
 };
 
+enum class Opened : uint8_t {
+  kOpen,
+  kNobody,  // nobody has the slot, or its memory is not sound
+  kLater,   // the answer has not come: ask again
+};
+
 class PeerDirectory {
  public:
   virtual ~PeerDirectory() = default;
   virtual const HostPage& host_page() const = 0;
-  // Maps the area of the process that has `slot` now. False: nobody has it, or its memory is not
-  // sound. May block for a round trip to the broker.
-  virtual bool open_area(uint8_t slot, PeerArea& out) = 0;
+  // Maps the area of the process that has `slot` now. Waits for the keeper of the books at most
+  // `patience_ms`, and not at all while it owes an earlier answer.
+  virtual Opened open_area(uint8_t slot, int patience_ms, PeerArea& out) = 0;
 };
 
 }  // namespace verbena::link

@@ -28,10 +28,10 @@ class Table : public PeerDirectory {
     }
   }
   const HostPage& host_page() const override { return *page_; }
-  bool open_area(uint8_t slot, PeerArea& out) override {
+  Opened open_area(uint8_t slot, int, PeerArea& out) override {
     out.area = areas_[slot == kOwn ? 0 : 1];
     out.generation = 1;
-    return true;
+    return Opened::kOpen;
   }
   LocalArea& area(size_t index) { return *areas_[index]; }
 

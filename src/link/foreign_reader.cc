@@ -24,8 +24,8 @@ bool ForeignReader::vouched() const {
   // The bytes of a READ response belong to a region: they stay good when the queue pair dies, or
   // the answers before its last NAK would be lost with it. Other bytes are a work request's.
   if (reference_.region_key != 0)
-    return area.region_key[region_index(reference_.region_key)].load(std::memory_order_acquire) ==
-           reference_.region_key;
+    return area.region[region_index(reference_.region_key)].load(std::memory_order_acquire) ==
+           region_word(reference_.region_key, reference_.region_epoch);
   return area.qp_epoch[reference_.source_qpn & 0xffff].load(std::memory_order_acquire) ==
          reference_.epoch;
 }

@@ -28,6 +28,7 @@ class ForeignReader : public memory::ForeignMemory {
     uint32_t source_qpn = 0;
     uint32_t epoch = 0;       // of the queue pair when it sent
     uint32_t region_key = 0;  // 0: not a READ response
+    uint32_t region_epoch = 0;
   };
   void refer_to(const Reference& reference) { reference_ = reference; }
 

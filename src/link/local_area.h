@@ -12,7 +12,7 @@
 namespace verbena::link {
 
 // Changes whenever LocalArea or the records in its rings change shape.
-inline constexpr uint32_t kLocalAreaVersion = 1;
+inline constexpr uint32_t kLocalAreaVersion = 2;
 
 inline constexpr uint32_t kRingBytes = 256 * 1024;  // power of two; pages exist once touched
 inline constexpr uint32_t kRegionSlots = 1u << 20;
@@ -33,11 +33,16 @@ struct LocalArea {
   // Bumped when a queue pair stops being able to send, before its completions are delivered:
   // addresses sent under another epoch are refused by the receiver.
   alignas(4096) std::atomic<uint32_t> qp_epoch[65536];  // by the low 16 bits of the QPN
-  // The living rkey of each region index, 0 when deregistered: READ responses by address.
-  alignas(4096) std::atomic<uint32_t> region_key[kRegionSlots];
+  // region_word() of the living rkey of each region index, key 0 when withdrawn: READ responses by
+  // address. Withdrawing and publishing the same key again (ibv_rereg_mr) gives another word.
+  alignas(4096) std::atomic<uint64_t> region[kRegionSlots];
   alignas(4096) Ring rings[kSlots];  // by sender slot
 };
 static_assert(sizeof(LocalArea) % 4096 == 0);
+
+constexpr uint64_t region_word(uint32_t rkey, uint32_t epoch) {
+  return uint64_t{rkey} << 32 | epoch;
+}
 
 constexpr uint32_t region_index(uint32_t rkey) {
   return rkey >> kRegionKeyShift & (kRegionSlots - 1);

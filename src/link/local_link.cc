@@ -28,6 +28,7 @@ struct LocalLink::Body {
   uint32_t source_qpn;
   uint32_t epoch;
   uint32_t region_key;
+  uint32_t region_epoch;  // when it was sent
   uint32_t payload_bytes;
   uint32_t segments;  // kReference: pairs that follow
   uint8_t traffic_class;
@@ -147,6 +148,8 @@ bool LocalLink::write(uint8_t slot, const Out& out, const memory::Payload& paylo
   body.source_qpn = out.source_qpn;
   body.epoch = own_.qp_epoch[out.source_qpn & 0xffff].load(std::memory_order_relaxed);
   body.region_key = out.region_key;
+  body.region_epoch = static_cast<uint32_t>(
+      own_.region[region_index(out.region_key)].load(std::memory_order_relaxed));
   body.payload_bytes = payload.length;
   body.segments = static_cast<uint32_t>(count);
   body.traffic_class = out.traffic_class;
@@ -274,8 +277,8 @@ void LocalLink::visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> rec
       ++counters_.rx_malformed;
       return;
     }
-    reader_.refer_to(
-        {from->opened.area, slot, body.generation, body.source_qpn, body.epoch, body.region_key});
+    reader_.refer_to({from->opened.area, slot, body.generation, body.source_qpn, body.epoch,
+                      body.region_key, body.region_epoch});
     packet.payload.foreign = &reader_;
     ++counters_.rx_by_reference;
   } else {
@@ -319,10 +322,14 @@ void LocalLink::revoke(uint32_t qpn) {
   own_.qp_epoch[qpn & 0xffff].fetch_add(1, std::memory_order_seq_cst);
 }
 void LocalLink::publish_key(uint32_t rkey) {
-  own_.region_key[region_index(rkey)].store(rkey, std::memory_order_seq_cst);
+  std::atomic<uint64_t>& word = own_.region[region_index(rkey)];
+  uint32_t epoch = static_cast<uint32_t>(word.load(std::memory_order_relaxed)) + 1;
+  word.store(region_word(rkey, epoch), std::memory_order_seq_cst);
 }
 void LocalLink::withdraw_key(uint32_t rkey) {
-  own_.region_key[region_index(rkey)].store(0, std::memory_order_seq_cst);
+  std::atomic<uint64_t>& word = own_.region[region_index(rkey)];
+  uint32_t epoch = static_cast<uint32_t>(word.load(std::memory_order_relaxed));
+  word.store(region_word(0, epoch), std::memory_order_seq_cst);
 }
 
 uint64_t LocalLink::ring_resets() const {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 
 namespace verbena::engine {
@@ -15,6 +16,15 @@ struct Gid {
     for (int i = 0; i < 10; ++i)
       if (bytes[i] != 0) return false;
     return bytes[10] == 0xff && bytes[11] == 0xff;
+  }
+  static Gid from_ipv4(const uint8_t* address) {  // 4 bytes, network order
+    Gid gid;
+    gid.bytes[10] = gid.bytes[11] = 0xff;
+    for (size_t i = 0; i < 4; ++i) gid.bytes[12 + i] = address[i];
+    return gid;
+  }
+  bool is_link_local() const {  // fe80::/10: means something together with an interface only
+    return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
   }
   bool is_multicast() const { return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff; }
 };

@@ -14,8 +14,7 @@ Result<engine::Path> Process::choose_path(const engine::AddressVector& route,
   if (!links_) return fail(ENOTCONN, "no links: attach() comes before a queue pair is connected");
   State& state = *state_;
   uint32_t scope = 0;
-  bool link_local = route.source.bytes[0] == 0xfe && (route.source.bytes[1] & 0xc0) == 0x80;
-  if (link_local) scope = state.addresses.interface_of(route.source);
+  if (route.source.is_link_local()) scope = state.addresses.interface_of(route.source);
   Result<void> routed = check_route(route, scope);
   if (!routed) return tl::unexpected<Error>(routed.error());
   bool own = !route.destination.is_multicast() && state.addresses.contains_now(route.destination);

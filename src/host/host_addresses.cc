@@ -23,9 +23,6 @@ constexpr uint16_t kRocePort = 4791;
 bool is_loopback_ipv4(const engine::Gid& gid) {
   return gid.is_ipv4() && gid.bytes[12] == 127;
 }
-bool is_link_local(const engine::Gid& gid) {
-  return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80;
-}
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -46,7 +43,7 @@ SocketAddress socket_address(const engine::Gid& gid, uint16_t port, uint32_t int
     address->sin6_family = AF_INET6;
     address->sin6_port = htons(port);
     memcpy(&address->sin6_addr, gid.bytes.data(), 16);
-    if (is_link_local(gid)) address->sin6_scope_id = interface_index;
+    if (gid.is_link_local()) address->sin6_scope_id = interface_index;
     out.length = sizeof(sockaddr_in6);
   }
   return out;

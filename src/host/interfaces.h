@@ -18,7 +18,7 @@ inline constexpr size_t kMaxAddresses = 256;  // of one interface; further ones 
 struct InterfaceAddress {
   engine::Gid gid;            // the address as a GID
   uint8_t prefix_length = 0;  // of the address in its own family: 0..32 or 0..128
-  bool link_local() const { return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80; }
+  bool link_local() const { return gid.is_link_local(); }
 };
 
 struct Interface {

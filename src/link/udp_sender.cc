@@ -27,10 +27,6 @@ void set(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-bool is_link_local(const engine::Gid& gid) {
-  return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80;
-}
-
 bool is_unset(const engine::Gid& gid) {
   if (gid.is_ipv4())
     return std::all_of(gid.bytes.begin() + 12, gid.bytes.end(), [](uint8_t b) { return b == 0; });
@@ -137,7 +133,7 @@ bool UdpSender::fits(const Batch& batch, const engine::TxPacket& packet, uint32_
 UdpSender::Batch& UdpSender::batch_for(const engine::TxPacket& packet, uint32_t bytes) {
   const engine::AddressVector& route = *packet.route;
   uint32_t interface_index = 0;
-  bool scoped = is_link_local(route.destination) ||
+  bool scoped = route.destination.is_link_local() ||
                 (!route.destination.is_ipv4() && route.destination.is_multicast());
   if (scoped && interface_of_) interface_index = interface_of_(route);
   if (batches_.size() > next_batch_) {
@@ -314,21 +310,28 @@ size_t UdpSender::send_run(size_t first, size_t count) {
 bool UdpSender::flush() {
   blocked_ = false;
   while (next_batch_ < batches_.size()) {
+    Batch& next = batches_[next_batch_];
+    if (next.singly_because != 0) {
+      if (!send_singly(next)) return block();
+      ++next_batch_;
+      continue;
+    }
     size_t run = 1;
-    while (next_batch_ + run < batches_.size() &&
-           batches_[next_batch_ + run].ipv4 == batches_[next_batch_].ipv4) {
+    while (next_batch_ + run < batches_.size() && batches_[next_batch_ + run].ipv4 == next.ipv4) {
       ++run;
     }
     size_t sent = send_run(next_batch_, run);
     next_batch_ += sent;
-    if (sent == 0 && !on_error(batches_[next_batch_], errno)) {
-      ++counters_.blocked;
-      blocked_ = true;
-      return false;
-    }
+    if (sent == 0 && !on_error(batches_[next_batch_], errno)) return block();
   }
   reset();
   return true;
+}
+
+bool UdpSender::block() {
+  ++counters_.blocked;
+  blocked_ = true;
+  return false;
 }
 
 // What to do about the first unsent batch. False: the socket is full, keep it.
@@ -336,20 +339,21 @@ bool UdpSender::on_error(Batch& batch, int error) {
   if (error == EINTR) return true;
   if (error == EAGAIN || error == ENOBUFS) return false;
   if (batch.packets > 1 && (error == EIO || error == EINVAL || error == EMSGSIZE)) {
-    send_singly(batch, error);
-  } else {
-    count_drop(error, batch.packets);
+    batch.singly_because = error;
+    batch.open = false;
+    return true;  // flush() sees to it
   }
+  count_drop(error, batch.packets);
   ++next_batch_;
   return true;
 }
 
 // The kernel refused the segmented message: because it cannot segment on this route (checksums,
 // IPsec), or because the packets do not fit. One by one tells which.
-void UdpSender::send_singly(Batch& batch, int why) {
-  uint32_t sent = 0;
-  for (uint32_t i = 0; i < batch.packets; ++i) {
-    Packet& packet = packets_[batch.first_packet + i];
+// False: the socket is full; what is left goes on from there.
+bool UdpSender::send_singly(Batch& batch) {
+  for (; batch.packets > 0; ++batch.first_packet, --batch.packets) {
+    Packet& packet = packets_[batch.first_packet];
     wire::icrc_store(packet.icrc, icrc_of(batch, packet, 0));
     msghdr message{};
     message.msg_name = &batch.address;
@@ -358,21 +362,27 @@ void UdpSender::send_singly(Batch& batch, int why) {
     message.msg_iovlen = packet.pieces;
     message.msg_control = batch.control;
     message.msg_controllen = batch.control_bytes;
-    ++counters_.calls;
     int fd = batch.ipv4 ? socket4_.get() : socket6_.get();
-    if (::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    ssize_t sent;
+    do {
+      ++counters_.calls;
+      sent = ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0) {
+      if (errno == EAGAIN || errno == ENOBUFS) return false;
       count_drop(errno, 1);
+      batch.lost_some = true;
       continue;
     }
-    ++sent;
     ++counters_.packets;
     ++counters_.messages;
     counters_.bytes += packet.bytes;
   }
-  if (sent == batch.packets && why != EMSGSIZE) {
+  if (!batch.lost_some && batch.singly_because != EMSGSIZE) {
     segmentation_ = false;
     counters_.gso_refused = 1;
   }
+  return true;
 }
 
 void UdpSender::count_drop(int error, uint64_t packets) {

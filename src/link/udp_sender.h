@@ -74,6 +74,8 @@ class UdpSender {
     bool open = true;  // takes more packets
     uint32_t first_packet = 0;
     uint32_t packets = 0;
+    int singly_because = 0;  // errno of the whole; its packets go one by one since
+    bool lost_some = false;  // of those
     uint32_t segment_bytes = 0;
     uint32_t bytes = 0;
     Address address{};
@@ -93,7 +95,8 @@ class UdpSender {
   void fill_message(Batch& batch, msghdr& message);
   size_t send_run(size_t first, size_t count);
   bool on_error(Batch& batch, int error);
-  void send_singly(Batch& batch, int why);
+  bool send_singly(Batch& batch);
+  bool block();
   void count_drop(int error, uint64_t packets);
   void reset();
 

@@ -2,10 +2,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+
+#include <fstream>
 
 #include "broker/client.h"
 #include "host/host_addresses.h"
@@ -54,6 +57,53 @@ TEST_P(Roads, new_address_is_seen_within_a_second_of_engine_time) {
     ioctl(fd, SIOCSIFFLAGS, &request);
   });
   EXPECT_EQ(a.wait(), 0);
+}
+
+// A program's first queue pair while broker and standby are stopped: an error with its reason, in
+// the return value and in the explain log, and the next try may succeed.
+TEST_P(Roads, attach_to_stopped_brokers_says_so) {
+  char log[] = "/tmp/verbena-explain-XXXXXX";
+  close(mkstemp(log));
+  Child keeper([](int socket) {
+    Peer peer;
+    say(socket, "attached");
+    hear(socket);
+  });
+  ASSERT_EQ(keeper.receive(), "attached");
+  auto observer = broker::Observer::open();
+  ASSERT_TRUE(observer);
+  const link::HostPage& page = observer->host_page();
+  ASSERT_TRUE(lab::eventually([&] {
+    return page.standby_pid.load() != 0 && page.standby_pid.load() != page.broker_pid.load();
+  }));
+  pid_t broker = page.broker_pid.load(), standby = page.standby_pid.load();
+  ::kill(broker, SIGSTOP);
+  ::kill(standby, SIGSTOP);
+  setenv("VERBENA_LOG", (std::string("explain:") + log).c_str(), 1);
+  Child program([](int socket) {
+    Result<void> attached = Process::get().attach();
+    DEMAND(!attached && attached.error().code == ETIMEDOUT);
+    lab::say(socket, "refused");
+    lab::hear(socket);
+    Peer peer;  // attaches
+    lab::say(socket, "attached");
+  });
+  unsetenv("VERBENA_LOG");
+  EXPECT_EQ(program.receive(), "refused");
+  std::ifstream lines(log);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_NE(line.find("cannot attach: the broker does not answer (is verbena-broker stopped?)"),
+            std::string::npos)
+      << line;
+  ::kill(broker, SIGCONT);
+  ::kill(standby, SIGCONT);
+  program.send("again");
+  EXPECT_EQ(program.receive(), "attached");
+  EXPECT_EQ(program.wait(), 0);
+  keeper.send("end");
+  EXPECT_EQ(keeper.wait(), 0);
+  unlink(log);
 }
 
 TEST_P(Roads, unreachable_destinations_say_why) {

@@ -30,10 +30,10 @@ EventChannel* route_event(const engine::Event& event, Delivery& delivery) {
 Peer::Peer(const PeerOptions& options)
     : options_(options), buffer_(options.bytes), cq_(2 * options.depth) {
   Process& process = Process::get();
-  process.event_router(route_event);
   Result<void> attached = process.attach();
   if (!attached) give_up("attach: " + attached.error().message);
   Process::Guard guard(process);
+  process.event_router(route_event);
   using namespace memory;
   region_ = {.domain = &domain_,
              .iova = reinterpret_cast<uint64_t>(buffer_.data()),

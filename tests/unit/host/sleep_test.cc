@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 #include <vector>
 
+#include "base/prng.h"
 #include "roads.h"
 
 namespace verbena::host {
@@ -266,6 +268,73 @@ TEST_P(Roads, waiter_beside_a_poller) {
   a.send("go");
   EXPECT_EQ(a.wait(), 0);
   b.send("end");
+  EXPECT_EQ(b.wait(), 0);
+}
+
+// Threads that poll, block, arm and sleep at random: at no moment may nobody be responsible for
+// the engine, or a peer waits until a timer of its own.
+void live_at_random(Peer& peer, EventChannel& channel, uint64_t seed, std::atomic<bool>& stop) {
+  Prng prng(seed);
+  while (!stop.load()) {
+    double end = seconds_now() + static_cast<double>(prng.below(3000)) * 1e-6;
+    engine::WorkCompletion completion;
+    Delivery delivery;
+    switch (prng.below(4)) {
+      case 0:
+        while (seconds_now() < end) DEMAND(peer.poll(completion) == 0);
+        break;
+      case 1:
+        channel.pop(delivery);  // the pusher below ends it
+        break;
+      case 2:
+        peer.arm();
+        break;
+      default:
+        usleep(static_cast<useconds_t>(prng.below(3000)));
+    }
+  }
+}
+
+TEST_P(Roads, hand_over_leaves_no_hole) {
+  constexpr int kThreads = 3;
+  Child b([](int socket) {
+    Peer peer;
+    meet(socket, peer);
+    std::atomic<bool> stop{false}, stop_pushing{false};
+    EventChannel channels[kThreads];
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] { live_at_random(peer, channels[t], 77 + t, stop); });
+    std::thread pusher([&] {
+      while (!stop_pushing.load()) {
+        usleep(2000);
+        for (EventChannel& channel : channels) channel.push({});
+      }
+    });
+    hear(socket);
+    stop = true;
+    for (std::thread& thread : threads) thread.join();
+    stop_pushing = true;
+    pusher.join();
+  });
+  Child a([](int socket) {
+    PeerOptions options;
+    options.timeout = 18;  // 1.07 s: a hole is a failure, a loaded machine is none
+    options.retry_cnt = 0;
+    Peer peer(options);
+    meet(socket, peer);
+    Prng prng(5);
+    for (double end = seconds_now() + 2; seconds_now() < end;) {
+      DEMAND(peer.post_send(WrOpcode::kRdmaWrite, 0, 100, 0) == 0);
+      DEMAND(peer.wait().status == WcStatus::kSuccess);
+      if (prng.below(8) == 0) usleep(static_cast<useconds_t>(prng.below(4000)));
+    }
+    say(socket, "done");
+  });
+  introduce(a, b);
+  EXPECT_EQ(a.receive(), "done");
+  b.send("end");
+  EXPECT_EQ(a.wait(), 0);
   EXPECT_EQ(b.wait(), 0);
 }
 

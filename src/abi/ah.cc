@@ -27,13 +27,6 @@ bool holds_ipv4(const uint8_t* area) {
   return area[kIpv4Offset] == 0x45 && ipv4_checksum(area + kIpv4Offset) == 0;
 }
 
-engine::Gid mapped(const uint8_t* ipv4) {
-  engine::Gid gid;
-  gid.bytes[10] = gid.bytes[11] = 0xff;
-  std::copy_n(ipv4, 4, gid.bytes.begin() + 12);
-  return gid;
-}
-
 struct ReceivedHeader {
   engine::Gid source;
   engine::Gid destination;
@@ -47,8 +40,8 @@ ReceivedHeader read_header(const ibv_grh& grh) {
   ReceivedHeader header;
   if (holds_ipv4(area)) {
     const uint8_t* ip = area + kIpv4Offset;
-    header.source = mapped(ip + 12);
-    header.destination = mapped(ip + 16);
+    header.source = engine::Gid::from_ipv4(ip + 12);
+    header.destination = engine::Gid::from_ipv4(ip + 16);
     header.hop_limit = ip[8];
     header.traffic_class = ip[1];
     return header;

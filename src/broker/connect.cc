@@ -157,8 +157,7 @@ Result<Answer> connect_and_ask(const AttachOptions& options, const Request& requ
     } else if (connected == -EINTR) {
       continue;
     } else if (connected != -ECONNREFUSED) {
-      return fail(-connected,
-                  std::string("cannot reach the broker: ") + std::strerror(-connected));
+      return fail(-connected, std::string("cannot reach the broker: ") + std::strerror(-connected));
     } else if (!may_spawn) {
       return tl::unexpected<Error>(last);
     } else if (spawned_at == 0 || now - spawned_at > kRespawnMs) {

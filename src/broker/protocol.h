@@ -38,11 +38,11 @@ struct Reply {
   uint32_t magic = kProtocolMagic;
   uint16_t version = kProtocolVersion;
   RequestType type{};  // of the request
-  int32_t error = 0;  // errno; 0 = done
+  int32_t error = 0;   // errno; 0 = done
   uint32_t slot = 0;
   uint32_t generation = 0;
   uint32_t sequence = 0;  // of the request; 0: said unasked, before hanging up
-  char text[1000] = {};  // of an error, ends with 0
+  char text[1000] = {};   // of an error, ends with 0
 };
 
 }  // namespace verbena::broker

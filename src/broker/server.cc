@@ -172,9 +172,9 @@ void Server::on_listener() {
   // It must not take up a row.
   if (credentials.uid != ::geteuid()) return;
   if (connections_.size() >= kMaxConnections) {
-    return tell_unasked(fd.get(), {EAGAIN, "the broker of this host has " +
-                                               std::to_string(kMaxConnections) +
-                                               " connections already"});
+    return tell_unasked(fd.get(),
+                        {EAGAIN, "the broker of this host has " + std::to_string(kMaxConnections) +
+                                     " connections already"});
   }
   int key = fd.get();
   watch(key, tag(Tag::kConnection, static_cast<uint32_t>(key)));

@@ -367,9 +367,8 @@ std::optional<engine::Gid> parse_gid(std::string_view text) {
   const std::string copy(text);
   engine::Gid gid;
   if (inet_pton(AF_INET6, copy.c_str(), gid.bytes.data()) == 1) return gid;
-  gid = {};
-  gid.bytes[10] = gid.bytes[11] = 0xff;
-  if (inet_pton(AF_INET, copy.c_str(), gid.bytes.data() + 12) == 1) return gid;
+  uint8_t ipv4[4];
+  if (inet_pton(AF_INET, copy.c_str(), ipv4) == 1) return engine::Gid::from_ipv4(ipv4);
   return std::nullopt;
 }
 

@@ -34,8 +34,7 @@ Interface& find_or_add(std::vector<Interface>& list, const std::string& name) {
 void add_ipv4(Interface& interface, const ifaddrs& record) {
   const auto* address = reinterpret_cast<const sockaddr_in*>(record.ifa_addr);
   InterfaceAddress entry;
-  entry.gid.bytes[10] = entry.gid.bytes[11] = 0xff;
-  memcpy(entry.gid.bytes.data() + 12, &address->sin_addr, 4);
+  entry.gid = engine::Gid::from_ipv4(reinterpret_cast<const uint8_t*>(&address->sin_addr));
   if (record.ifa_netmask != nullptr) {
     const auto* mask = reinterpret_cast<const sockaddr_in*>(record.ifa_netmask);
     entry.prefix_length = prefix_of(reinterpret_cast<const uint8_t*>(&mask->sin_addr), 4);

@@ -170,8 +170,6 @@ void Links::awake() {
   bell_on_ = false;
 }
 
-void Links::close_in_child() {}  // the lease closes its descriptors in its own fork handler
-
 // --- what same-host peers may read
 
 void Links::revoke(uint32_t qpn) {

@@ -73,9 +73,6 @@ class Links : private engine::PacketSink {
   int join(const engine::Gid& group, uint32_t interface_index);  // 0 or errno
   int leave(const engine::Gid& group, uint32_t interface_index);
 
-  // In a forked child: forgets everything without telling anyone in the parent's name.
-  void close_in_child();
-
  private:
   explicit Links(HostAddresses& addresses);
   Result<void> open_lenses();

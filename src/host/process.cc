@@ -209,10 +209,8 @@ void Process::after_fork_child() {
   state.wake_thread.reset();
   state.wake_drivers.reset();
   state.publisher.close();
-  if (process.links_) {
-    process.links_->close_in_child();
-    state.abandoned = std::move(process.links_);
-  }
+  // Its lease has closed the descriptors, in the broker client's own handler.
+  if (process.links_) state.abandoned = std::move(process.links_);
   process.engine_->abandon_queue_pairs();
   process.engine_->explanations().clear();
 }

@@ -17,11 +17,8 @@ constexpr size_t kUdpHeaderBytes = 8;
 constexpr size_t kIpv4UdpHeaderBytes = 28;
 constexpr size_t kMinPacketBytes = wire::kBthBytes + wire::kIcrcBytes;
 
-engine::Gid mapped(const in_addr& address) {
-  engine::Gid gid;
-  gid.bytes[10] = gid.bytes[11] = 0xff;
-  std::memcpy(&gid.bytes[12], &address, 4);
-  return gid;
+engine::Gid gid_of(const in_addr& address) {
+  return engine::Gid::from_ipv4(reinterpret_cast<const uint8_t*>(&address));
 }
 
 engine::Gid gid_of(const in6_addr& address) {
@@ -97,7 +94,7 @@ UdpReceiver::Datagram UdpReceiver::describe(const msghdr& message, bool ipv4) co
   Datagram out;
   if (ipv4) {
     const sockaddr_in* from = static_cast<const sockaddr_in*>(message.msg_name);
-    out.source = mapped(from->sin_addr);
+    out.source = gid_of(from->sin_addr);
     out.source_port = ntohs(from->sin_port);
   } else {
     const sockaddr_in6* from = static_cast<const sockaddr_in6*>(message.msg_name);
@@ -107,7 +104,7 @@ UdpReceiver::Datagram UdpReceiver::describe(const msghdr& message, bool ipv4) co
   msghdr& writable = const_cast<msghdr&>(message);  // CMSG_NXTHDR's signature
   for (cmsghdr* c = CMSG_FIRSTHDR(&writable); c; c = CMSG_NXTHDR(&writable, c)) {
     if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
-      out.destination = mapped(control_value<in_pktinfo>(c).ipi_addr);
+      out.destination = gid_of(control_value<in_pktinfo>(c).ipi_addr);
       out.has_destination = true;
     } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
       out.traffic_class = control_value<uint8_t>(c);

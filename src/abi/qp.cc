@@ -174,7 +174,9 @@ ibv_qp* make_qp(const char* call, ibv_context* context, const QpSpec& spec, ibv_
       return refuse_null(ENOMEM, "{}: the device's max_qp = {} are in use", call,
                          model->limits.max_qp);
     siblings.reserve(siblings.size() + 1);
-    auto made = process.engine().create_qp(engine_init(spec, cap));
+    engine::QpInit init = engine_init(spec, cap);
+    init.port = process.port(model->name);
+    auto made = process.engine().create_qp(init);
     if (!made) return refuse_null(made.error().code, "{}: {}", call, made.error().message);
     core->queue = *made;
     core->queue->owner = core.get();

@@ -28,6 +28,8 @@ Device::~Device() {
 // --- objects
 
 Result<QueuePair*> Device::create_qp(const QpInit& init) {
+  if (init.port >= kMaxPorts)
+    return fail(EINVAL, fmt::format("create_qp: port {} of {}", init.port, kMaxPorts));
   uint32_t index = 0;
   for (uint32_t tried = 0; tried < kMaxQueuePairs; ++tried) {
     uint32_t candidate = next_index_;
@@ -130,32 +132,48 @@ int Device::detach_multicast(QueuePair* qp, const Gid& group) {
 
 // --- data
 
+QueuePair* Device::first_receiver(const RxPacket& packet) {
+  if (packet.header.dest_qpn != kMulticastQpn) return find_qp(packet.header.dest_qpn);
+  for (const Attachment& a : attachments_)
+    if (a.group == packet.destination) return a.qp;
+  return nullptr;
+}
+
 void Device::receive(Instant now, const RxPacket& packet) {
   const wire::Packet& header = packet.header;
-  ++counters_.port_rcv_packets;
-  counters_.port_rcv_data += packet.payload.length;
-  if ((packet.traffic_class & 3) == 3) ++counters_.np_ecn_marked_roce_packets;
+  QueuePair* receiver = first_receiver(packet);
+  port_ = receiver ? receiver->init().port : 0;
+  Counters& counters = this->counters();
+  ++counters.port_rcv_packets;
+  counters.port_rcv_data += packet.payload.length;
+  if ((packet.traffic_class & 3) == 3) ++counters.np_ecn_marked_roce_packets;
   if (header.opcode == wire::Opcode::kCnp) {
-    ++counters_.rp_cnp_handled;
+    ++counters.rp_cnp_handled;
     return;
   }
   if ((header.pkey & 0x7fff) != 0x7fff) {  // our table: one entry, 0xffff, full member
-    ++counters_.bad_pkey;
+    ++counters.bad_pkey;
     return;
   }
   if (header.dest_qpn == kMulticastQpn) {
-    for (size_t i = 0; i < attachments_.size(); ++i)
-      if (attachments_[i].group == packet.destination) attachments_[i].qp->receive(now, packet);
-  } else if (QueuePair* qp = find_qp(header.dest_qpn)) {
-    qp->receive(now, packet);
+    for (size_t i = 0; i < attachments_.size(); ++i) {
+      if (attachments_[i].group != packet.destination) continue;
+      focus(*attachments_[i].qp);
+      attachments_[i].qp->receive(now, packet);
+    }
+  } else if (receiver) {
+    receiver->receive(now, packet);
   } else {
-    ++counters_.rx_unknown_qp;
+    ++counters.rx_unknown_qp;
   }
   fail_overrun(now);
 }
 
 void Device::on_time(Instant now) {
-  while (!timers_.empty() && timers_[0]->timer_at_ <= now) timers_[0]->on_time(now);
+  while (!timers_.empty() && timers_[0]->timer_at_ <= now) {
+    focus(*timers_[0]);
+    timers_[0]->on_time(now);
+  }
   fail_overrun(now);
 }
 
@@ -172,6 +190,7 @@ TransmitResult Device::transmit(Instant now, PacketSink& sink, uint32_t budget) 
     QueuePair* qp = ready_.front();
     ready_.pop_front();
     uint32_t share = std::min(budget, kQpBudget);
+    focus(*qp);
     TransmitState state = qp->transmit(now, sink, share);
     if (state == TransmitState::kIdle) {
       qp->ready_ = false;
@@ -195,6 +214,16 @@ void Device::wake(QueuePair* qp) {
 
 // --- reports
 
+Counters Device::total_counters() const {
+  Counters total;
+  auto* sums = reinterpret_cast<uint64_t*>(&total);
+  for (const Counters& port : ports_) {
+    const auto* values = reinterpret_cast<const uint64_t*>(&port);
+    for (int i = 0; i < kCounterCount; ++i) sums[i] += values[i];
+  }
+  return total;
+}
+
 void Device::explain(std::string text) {
   if (options_.explain && explanations_.size() < kMaxExplanations)
     explanations_.push_back(std::move(text));
@@ -217,7 +246,7 @@ void Device::push_completion(CompletionQueue* cq, const WorkCompletion& completi
   if (!cq) return;
   bool was_overrun = cq->overrun();
   if (!cq->push(completion)) {
-    ++counters_.cq_overrun;
+    ++counters().cq_overrun;
     QueuePair* qp = find_qp(completion.qp_num);
     bool listed = !lost_completions_.empty() && lost_completions_.back() == qp;
     if (qp && qp->state() != QpState::kErr && !listed) lost_completions_.push_back(qp);

@@ -23,6 +23,8 @@ struct DeviceOptions {
   uint32_t max_rd_atomic = 128;  // per queue pair, either direction
 };
 
+inline constexpr uint8_t kMaxPorts = 32;  // verbs devices of one process, counted apart
+
 enum class TransmitResult : uint8_t {
   kIdle,     // everything that may be sent was sent
   kMore,     // budget used up: call again after receiving
@@ -72,13 +74,18 @@ class Device {
   // Drops queued events that name an object about to be destroyed.
   void forget(const void* object);
 
-  Counters& counters() { return counters_; }
+  // Of the port whose queue pair was worked on last; port 0 until one has been.
+  Counters& counters() { return ports_[port_]; }
+  // Of one port, 0..kMaxPorts-1; and of all together.
+  const Counters& port_counters(uint8_t port) const { return ports_[port]; }
+  Counters total_counters() const;
   const DeviceOptions& options() const { return options_; }
   const std::vector<QueuePair*>& queue_pairs() const { return by_index_; }  // null where free
 
   // Called by queue pairs.
   void wake(QueuePair* qp);
   void update_timer(QueuePair* qp);
+  void focus(const QueuePair& qp) { port_ = qp.init().port; }  // whose port counts from here on
   void push_completion(CompletionQueue* cq, const WorkCompletion& completion, bool solicited);
 
  private:
@@ -86,6 +93,7 @@ class Device {
     Gid group;
     QueuePair* qp;
   };
+  QueuePair* first_receiver(const RxPacket& packet);
   void deliver(Instant now, QueuePair& qp, const RxPacket& packet);
   void sift_up(size_t slot);
   void sift_down(size_t slot);
@@ -103,7 +111,8 @@ class Device {
   std::vector<std::string> explanations_;
   std::vector<CompletionQueue*> overrun_;
   std::vector<QueuePair*> lost_completions_;  // queue pairs that an overrun queue refused
-  Counters counters_;
+  Counters ports_[kMaxPorts];
+  uint8_t port_ = 0;  // index into ports_
 };
 
 }  // namespace verbena::engine

@@ -362,6 +362,7 @@ void QueuePair::flush_receives(Instant now) {
 
 void QueuePair::enter_error(Instant now) {
   attributes_.state = QpState::kErr;
+  device_.focus(*this);
   device_.report({Event::kLeftService, AsyncType::kQpFatal, nullptr, this, nullptr});
   requester_.flush(now);
   responder_.stop();

@@ -30,6 +30,7 @@ struct QpInit {
   uint32_t receive_work_requests = 0;
   uint32_t receive_sges = 0;
   bool signal_all = false;  // sq_sig_all
+  uint8_t port = 0;         // whose counters it moves, below kMaxPorts
 };
 
 // Fields as in struct ibv_qp_attr; units as there.

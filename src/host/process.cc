@@ -88,6 +88,7 @@ Process::Process() : state_(std::make_unique<State>(::getenv("VERBENA_LOG"))) {
   g_process = this;
   broker::watch_forks();  // before ours: see before_fork()
   ::pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+  ::atexit(leave);
 }
 
 Result<std::vector<DeviceModel>> Process::devices() {
@@ -168,13 +169,30 @@ Result<void> Process::attach() {
   engine_->qpn_base(uint32_t{links_->slot()} << 16);
   for (uint32_t key : state_->keys)
     if (key != 0) links_->publish_key(key);
-  state_->publisher.open(links_->counters_page());
+  state_->publisher.open(links_->counters_page(), *engine_, ::getenv("VERBENA_TREE"));
   Result<void> started = start_thread();
   if (!started) {
     state_->publisher.close();
     failed = std::move(links_);
   }
   return started;
+}
+
+uint8_t Process::port(std::string_view device_name) {
+  return state_->publisher.port(device_name);
+}
+
+// exit() and the return of main() come here. Other threads may still be at work, one of them with
+// the lock for ever: then the last milliseconds stay uncounted.
+void Process::leave() {
+  if (g_process == nullptr) return;
+  Mutex& mutex = g_process->state_->mutex;
+  for (int attempt = 0; !mutex.try_lock(); ++attempt) {
+    if (attempt == 50) return;
+    ::usleep(1000);
+  }
+  if (g_process->links_) g_process->state_->publisher.flush(*g_process->engine_);
+  mutex.unlock();
 }
 
 // --- fork. The child has a copy of the memory and nothing else: its links and thread are gone,

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -49,6 +50,8 @@ class Process {
   Result<void> attach();
 
   // --- control helpers
+  // The engine's number for the verbs device of that name: QpInit::port. Locked.
+  uint8_t port(std::string_view device_name);
   // Which road a connected queue pair takes to `destination_qpn` at `route.destination`: kLocal if
   // the address is one of this host's and the owner of the QPN's slot is eligible (same user, PID
   // namespace, VERBENA_LOCAL not off on either side), by the same rule at both ends. Also checks
@@ -121,6 +124,7 @@ class Process {
   bool prepare_sleep(const Progress& last, Instant& until);
   int drive_until_readable(int fd, bool& step_back);
 
+  static void leave();
   static void before_fork();
   static void after_fork_parent();
   static void after_fork_child();

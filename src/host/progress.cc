@@ -59,7 +59,7 @@ Process::Progress Process::drive(bool look_at_wire, bool thorough) {
   if (progress.packets != 0 || timer_due) state.publisher.touch();
   // Dozing pollers may find their completions among them.
   if (progress.packets != 0 && state.dozers != 0) wake(state.wake_drivers);
-  if (state.publisher.due(now)) state.publisher.publish(now, *engine_);
+  if (state.publisher.due(now, *engine_)) state.publisher.publish(now, *engine_);
   deliver();
   return progress;
 }

@@ -78,7 +78,8 @@ int wait_alone(int fd) {
 bool Process::prepare_sleep(const Progress& last, Instant& until) {
   State& state = *state_;
   if (last.packets != 0 || !last.drained || last.more) return false;
-  until = std::min({engine_->next_deadline(), links_->next_deadline(), state.publisher.deadline()});
+  until = std::min(
+      {engine_->next_deadline(), links_->next_deadline(), state.publisher.deadline(*engine_)});
   if (last.blocked) {
     state.retry_after = std::clamp(state.retry_after * 2, kMinRetry, kMaxRetry);
     until = std::min(until, last.now + state.retry_after);

@@ -146,12 +146,6 @@ bool owned_by_us(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && info.st_uid == geteuid();
 }
 
-bool valid_counter(std::string_view name) {
-  return !name.empty() && name.size() <= 64 &&
-         std::all_of(name.begin(), name.end(),
-                     [](unsigned char c) { return c == '_' || (c < 0x80 && isalnum(c) != 0); });
-}
-
 std::vector<std::string> parents_to_try() {
   std::vector<std::string> parents;
   const char* runtime = getenv("XDG_RUNTIME_DIR");
@@ -217,27 +211,6 @@ Result<std::string> ensure_tree(std::span<const DeviceModel> devices) {
     if (auto tree = ensure_tree(devices, base)) return tree;
   }
   return first;
-}
-
-Result<size_t> write_counters(const std::string& tree, const std::string& device,
-                              std::span<const CounterValue> counters) {
-  if (device.empty() || device.find('/') != device.npos || device == "." || device == "..")
-    return fail(EINVAL, fmt::format("'{}' is no device name", device));
-  const std::string port = tree + "/sys/class/infiniband/" + device + "/ports/1/";
-  if (access(port.c_str(), F_OK) != 0) return failed("write counters below", port);
-  for (const CounterValue& counter : counters) {
-    if (!valid_counter(counter.name))
-      return fail(EINVAL, fmt::format("'{}' is no counter name", counter.name));
-    const bool words = counter.name == "port_xmit_data" || counter.name == "port_rcv_data";
-    const std::string folder = port + counter_folder(counter.name) + "/";
-    const std::string path = folder + std::string(counter.name);
-    // Renamed into place: a reader sees the old number or the new one, never half of one.
-    const std::string aside = fmt::format("{}.{}.{}", folder, counter.name, getpid());
-    const std::string line = fmt::format("{}\n", words ? counter.value / 4 : counter.value);
-    if (!write_file(aside, line) || rename(aside.c_str(), path.c_str()) != 0)
-      return failed("write", path);
-  }
-  return counters.size();
 }
 
 }  // namespace verbena::host

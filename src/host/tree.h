@@ -27,11 +27,6 @@ struct TreeNode {
   std::string content;  // of a file, or the target of a link
 };
 
-struct CounterValue {
-  std::string_view name;  // [A-Za-z0-9_]+
-  uint64_t value = 0;
-};
-
 // Every node of the tree, parents of a node need not be listed. Pure: the same devices give the
 // same nodes.
 std::vector<TreeNode> tree_content(std::span<const DeviceModel> devices);
@@ -56,11 +51,5 @@ Result<std::string> ensure_tree(std::span<const DeviceModel> devices, const std:
 // private_directory() and then ensure_tree(); in the next of the directories where that fails, say
 // because the first one's file system is full. Errors: those of the first.
 Result<std::string> ensure_tree(std::span<const DeviceModel> devices);
-
-// Replaces the values of counter files of port 1 of `device`, created when missing. port_xmit_data
-// and port_rcv_data are given in bytes and written in 4-byte words, as Linux does. Errors: EINVAL a
-// bad name, ENOENT no such device or tree, otherwise the errno of the file operation.
-Result<size_t> write_counters(const std::string& tree, const std::string& device,
-                              std::span<const CounterValue> counters);
 
 }  // namespace verbena::host

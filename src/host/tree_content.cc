@@ -7,6 +7,7 @@
 
 #include "engine/counters.h"
 #include "host/tree.h"
+#include "host/tree_counters.h"
 
 namespace verbena::host {
 namespace {
@@ -34,7 +35,6 @@ constexpr const char* kOtherCounters[] = {
     "counters/VL15_dropped",
     "hw_counters/out_of_buffer",
     "hw_counters/rp_cnp_ignored",
-    "hw_counters/lifespan",
 };
 
 class Builder {
@@ -119,6 +119,8 @@ void add_port(Builder& out, const std::string& port, const DeviceModel& device) 
   for (const engine::CounterInfo& counter : engine::kCounterInfo)
     out.file(fmt::format("{}/{}/{}", port, counter_folder(counter.name), counter.name), "0");
   for (const char* name : kOtherCounters) out.file(port + "/" + name, "0");
+  // Milliseconds a number may be old, as Linux has it.
+  out.file(port + "/hw_counters/lifespan", fmt::format("{}", kCounterLifespanMs));
 }
 
 void add_device(Builder& out, const DeviceModel& device, size_t index) {

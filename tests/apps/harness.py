@@ -98,6 +98,18 @@ def listening(port, prefix=()):
     return re.search(rf":{port:04X} [0-9A-F]+:0000 0A", text) is not None
 
 
+def wait_listening(port, server=None, prefix=(), seconds=20):
+    """Returns when somebody listens on the TCP port. Fails when it does not, or `server` ends."""
+    deadline = time.time() + seconds
+    while not listening(port, prefix):
+        if server is not None and server.poll() is not None:
+            raise AssertionError(f"the server ended with {server.returncode} before it listened:\n"
+                                 + server.stdout.read())
+        if time.time() > deadline:
+            raise AssertionError(f"nobody listens on port {port} after {seconds} s")
+        time.sleep(0.02)
+
+
 def brokers():
     """Pids of the broker processes of this network namespace."""
     own = os.readlink("/proc/self/ns/net")
@@ -183,7 +195,5 @@ def main(mtu=1500):
     result = program.result
     skipped = len(result.skipped)
     failed = len(result.failures) + len(result.errors)
-    for test, reason in result.skipped:
-        print(f"SKIP: {test}: {reason}")
     print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
     sys.exit(1 if failed or result.testsRun == 0 else 0)

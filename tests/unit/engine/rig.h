@@ -68,6 +68,7 @@ struct RigOptions {
   bool use_srq = false;
   uint32_t srq_work_requests = 16;
   Path path = Path::kWire;
+  uint8_t port = 0;
   QpState state = QpState::kRts;
 };
 

@@ -42,6 +42,9 @@ class Builder {
   void file(const std::string& path, std::string_view line) {
     nodes.push_back({TreeNode::Kind::kFile, path, std::string(line) + "\n"});
   }
+  void bytes(const std::string& path, std::string content) {
+    nodes.push_back({TreeNode::Kind::kFile, path, std::move(content)});
+  }
   void link(const std::string& path, std::string target) {
     nodes.push_back({TreeNode::Kind::kLink, path, std::move(target)});
   }
@@ -71,14 +74,45 @@ std::string cpu_mask(long cpus) {
   return text;
 }
 
+// The head of a PCI configuration space (PCI 3.0 section 6.1) for one who reads it raw: who made
+// it and what it is, no base addresses, no capabilities.
+std::string config_space(uint16_t vendor, uint16_t device) {
+  std::string bytes(64, '\0');
+  const auto put = [&](size_t at, uint16_t value) {
+    bytes[at] = static_cast<char>(value & 0xff);
+    bytes[at + 1] = static_cast<char>(value >> 8);
+  };
+  put(0x00, vendor);
+  put(0x02, device);
+  put(0x04, 0x0006);  // command: memory space, bus master
+  put(0x0a, 0x0207);  // class, as in the file `class`
+  put(0x2c, vendor);  // subsystem
+  put(0x2e, 1);
+  return bytes;
+}
+
 void add_pci(Builder& out, const std::string& slot, const DeviceModel& device, size_t index) {
   const long cpus = std::clamp(sysconf(_SC_NPROCESSORS_CONF), 1L, 8192L);
   const bool mellanox = device.vendor_id == 0x2c9;  // the OUI; its PCI vendor number is 15b3
-  out.file(slot + "/vendor", mellanox ? "0x15b3" : "0xfffe");
-  out.file(slot + "/device", fmt::format("0x{:04x}", device.vendor_part_id & 0xffff));
-  out.file(slot + "/subsystem_vendor", mellanox ? "0x15b3" : "0xfffe");
+  const uint16_t vendor = mellanox ? 0x15b3 : 0xfffe;
+  const auto part = static_cast<uint16_t>(device.vendor_part_id & 0xffff);
+  out.file(slot + "/vendor", fmt::format("{:#06x}", vendor));
+  out.file(slot + "/device", fmt::format("{:#06x}", part));
+  out.file(slot + "/subsystem_vendor", fmt::format("{:#06x}", vendor));
   out.file(slot + "/subsystem_device", "0x0001");
   out.file(slot + "/class", "0x020700");  // network controller, InfiniBand
+  out.file(slot + "/revision", "0x00");
+  out.file(slot + "/irq", "0");
+  out.file(slot + "/enable", "1");
+  out.file(slot + "/modalias",
+           fmt::format("pci:v{:08X}d{:08X}sv{:08X}sd00000001bc02sc07i00", vendor, part, vendor));
+  out.bytes(slot + "/config", config_space(vendor, part));
+  // libpci wants one line for each of 6 base addresses, the ROM and 6 SR-IOV ones.
+  std::string resource;
+  for (int i = 0; i < 13; ++i)
+    resource += fmt::format("{:#018x} {:#018x} {:#018x}{}", 0, 0, 0, i < 12 ? "\n" : "");
+  out.file(slot + "/resource", resource);
+  out.link(slot + "/subsystem", "../../../bus/pci");
   out.file(slot + "/numa_node", "-1");
   out.file(slot + "/local_cpus", cpu_mask(cpus));
   out.file(slot + "/local_cpulist", cpus == 1 ? "0" : fmt::format("0-{}", cpus - 1));

@@ -2,12 +2,13 @@
 process does to the others."""
 
 import os
+import re
 import signal
 import time
 
 import harness
-from harness import (NEAR, AppTest, brokers, environment, finish, free_port, listening, start,
-                     wait_for_no_broker)
+from harness import (BUILD, NEAR, AppTest, brokers, environment, finish, free_port, run, start,
+                     wait_for_no_broker, wait_listening)
 
 
 class Pair:
@@ -15,9 +16,7 @@ class Pair:
         self.port = free_port()
         command = [program, "-F", "-p", str(self.port), *options]
         self.server = start(command, env or environment())
-        deadline = time.time() + 20
-        while not listening(self.port) and time.time() < deadline:
-            time.sleep(0.02)
+        wait_listening(self.port, self.server)
         self.client = start([*command, NEAR], env or environment())
 
     def finish(self, seconds=60):
@@ -36,9 +35,7 @@ class Crowd(AppTest):
             processes.append((start(["ibv_rc_pingpong", *options], environment()), options, port))
         clients = []
         for server, options, port in processes:
-            while not listening(port):
-                self.assertIsNone(server.poll())
-                time.sleep(0.02)
+            wait_listening(port, server)
             clients.append(start(["ibv_rc_pingpong", *options, NEAR], environment()))
         outcomes = [finish(p, 100) for p in clients] + [finish(p[0], 20) for p in processes]
         self.assert_ok(*outcomes)
@@ -70,19 +67,31 @@ class SuddenEnd(AppTest):
                 self.assert_ok(*other.finish())
                 self.assert_ok(*pair.finish())
 
-    def test_killed_peer_is_status_12(self):
+    def test_killed_peer_is_status_12_at_the_computed_time(self):
+        for local in ("on", "off"):
+            for timeout, retries in ((14, 7), (14, 2), (16, 1)):
+                with self.subTest(local=local, timeout=timeout, retries=retries):
+                    outcome = run([os.path.join(BUILD, "bin", "verbs_killed"), str(timeout),
+                                   str(retries)], env=environment(VERBENA_LOCAL=local))
+                    self.assert_ok(outcome)
+                    found = re.fullmatch(r"status 12 after (\d+) us, 4 of 4 flushed\n",
+                                         outcome.output)
+                    self.assertIsNotNone(found, outcome.output)
+                    # every try waits 4.096 us * 2^timeout (IBA 9.7.6.1.3)
+                    computed = (retries + 1) * 4.096 * 2 ** timeout
+                    self.assertGreater(int(found[1]), computed * 0.5)
+                    self.assertLess(int(found[1]), computed * 1.5)
+
+    def test_perftest_reports_its_killed_peer(self):
         for local in ("on", "off"):
             with self.subTest(local=local):
                 pair = Pair("ib_write_bw", "-D", "20", "-u", "14",
                             env=environment(VERBENA_LOCAL=local))
                 time.sleep(2)
                 os.kill(pair.server.pid, signal.SIGKILL)
-                killed = time.time()
                 client, _ = pair.finish(30)
                 self.assertNotEqual(client.code, 0)
                 self.assertRegex(client.output, r"(?i)status.*12|Failed status 12|syndrom 0x81")
-                # 8 tries of 67 ms; perftest itself adds its own second or two.
-                self.assertLess(time.time() - killed, 10)
 
     def test_killed_stranger_disturbs_nobody(self):
         steady = Pair("ib_send_bw", "-D", "6")

@@ -4,6 +4,7 @@ every node must be there, nothing without a version, and no C++ runtime among wh
 import ctypes
 import os
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -77,6 +78,32 @@ class Symbols(unittest.TestCase):
         self.assertNotIn("libgcc_s.so.1", needed)
         self.assertIn("Library soname: [libibverbs.so.1]", text)
         self.assertTrue(os.path.islink(os.path.join(os.path.dirname(LIBRARY), "libibverbs.so")))
+
+
+@unittest.skipUnless(ORACLE, "no system libibverbs")
+@unittest.skipUnless(shutil.which("abidiff"), "abidiff is not installed (abigail-tools)")
+class Abidiff(unittest.TestCase):
+    """libabigail's verdict on taking the distribution's library away and putting ours in its place.
+    The distribution's has no debug information, so this is about symbols and their versions; the
+    sizes and offsets of the types are abi_layout_test's."""
+
+    CHANGE, INCOMPATIBLE = 4, 8  # bits of abidiff's exit status; 1 and 2 are its own errors
+
+    def compare(self, *arguments):
+        done = subprocess.run(["abidiff", *arguments], text=True, capture_output=True)
+        self.assertEqual(done.returncode & 3, 0, done.stderr)
+        return done
+
+    def test_nothing_is_removed_or_changed(self):
+        done = self.compare("--no-added-syms", ORACLE, LIBRARY)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r"Functions changes summary: 0 Removed, 0 Changed, 0 Added")
+        self.assertRegex(done.stdout, r"Variables changes summary: 0 Removed, 0 Changed, 0 Added")
+
+    def test_it_would_have_seen_a_removal(self):
+        done = self.compare(LIBRARY, ORACLE)  # the other way round our newer calls go away
+        self.assertEqual(done.returncode, self.CHANGE | self.INCOMPATIBLE, done.stdout[:2000])
+        self.assertIn("ibv_reg_mr_ex@@IBVERBS_1.15", done.stdout)
 
 
 class AgainstTheOracle(unittest.TestCase):
@@ -165,4 +192,4 @@ class Unloading(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)  # a skipped case says why

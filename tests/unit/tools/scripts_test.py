@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""scripts/test and scripts/skipped.awk: every skipped case is printed with its reason and counted,
+whoever skipped it, and ctest's own summary stays the end of the output."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import textwrap
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[3] / "scripts"
+
+LOG = """\
+Start testing: Dec 02 01:35 UTC
+----------------------------------------------------------
+3/35 Testing: link_test
+3/35 Test: link_test
+[ RUN      ] UdpLink.Sends
+[       OK ] UdpLink.Sends (3 ms)
+[ RUN      ] UdpLink.Raw
+/src/udp_link_test.cc:268: Skipped
+no raw sockets
+permitted
+
+[  SKIPPED ] UdpLink.Raw (1 ms)
+[ RUN      ] Roads/Process.Runs/local
+/src/roads.h:42: Skipped
+
+
+[  SKIPPED ] Roads/Process.Runs/local, where GetParam() = 1-byte object <01> (0 ms)
+[ RUN      ] UdpLink.Late
+some output of a test that passes
+[       OK ] UdpLink.Late (3 ms)
+[  PASSED  ] 2 tests.
+[  SKIPPED ] 2 tests, listed below:
+[  SKIPPED ] UdpLink.Raw
+[  SKIPPED ] Roads/Process.Runs/local, where GetParam() = 1-byte object <01>
+4/35 Testing: apps_paths
+4/35 Test: apps_paths
+test_env (__main__.Modes.test_env) ... ok
+test_ns (__main__.Modes.test_ns) ... skipped 'no user namespaces for users here'
+test_ucx (__main__.Ucx.test_ucx)
+What it does in one sentence. ... skipped "ucx_info is not 'there'"
+8 passed, 0 failed, 2 skipped
+5/35 Testing: tshark_test
+5/35 Test: tshark_test
+SKIP: tshark is not installed
+"""
+
+
+class Skipped(unittest.TestCase):
+    def listed(self, log):
+        with tempfile.NamedTemporaryFile("w", suffix=".log") as file:
+            file.write(log)
+            file.flush()
+            return subprocess.check_output(["awk", "-f", SCRIPTS / "skipped.awk", file.name],
+                                           text=True)
+
+    def test_every_kind_is_listed_and_counted(self):
+        self.assertEqual(self.listed(LOG).splitlines(), [
+            "Skipped: link_test: UdpLink.Raw: no raw sockets permitted",
+            "Skipped: link_test: Roads/Process.Runs/local: no reason given",
+            "Skipped: apps_paths: test_ns: no user namespaces for users here",
+            "Skipped: apps_paths: test_ucx: ucx_info is not 'there'",
+            "Skipped: tshark_test: all: tshark is not installed",
+            "",
+            "Skipped cases: 5 (listed above; a program may pass without them)",
+            ""])
+
+    def test_nothing_skipped_is_nothing_said(self):
+        self.assertEqual(self.listed(LOG.split("[ RUN      ] UdpLink.Raw")[0]), "")
+
+
+class Runner(unittest.TestCase):
+    """scripts/test on a build of three little tests."""
+
+    def run_build(self, *tests):
+        with tempfile.TemporaryDirectory() as build:
+            lines = []
+            for name, script in tests:
+                path = os.path.join(build, name)
+                pathlib.Path(path).write_text("#!/bin/sh\n" + textwrap.dedent(script))
+                os.chmod(path, 0o755)
+                lines.append(f'add_test({name} "{path}")')
+                lines.append(f"set_tests_properties({name} PROPERTIES SKIP_RETURN_CODE 77)")
+            pathlib.Path(build, "CTestTestfile.cmake").write_text("\n".join(lines) + "\n")
+            done = subprocess.run([SCRIPTS / "test", build], text=True, capture_output=True)
+            runs = pathlib.Path(build, "runs")
+            return done, runs.read_text() if runs.exists() else ""
+
+    def test_skips_stand_before_the_summary(self):
+        done, _ = self.run_build(
+            ("good", "echo '[ RUN      ] A.b'; echo 'x.cc:1: Skipped'; echo 'a reason'\n"
+                     "echo '[  SKIPPED ] A.b (0 ms)'\n"),
+            ("away", "echo 'SKIP: no tool'; exit 77\n"))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        text = done.stdout
+        self.assertIn("Skipped: good: A.b: a reason\n", text)
+        self.assertIn("Skipped: away: all: no tool\n", text)
+        self.assertIn("Skipped cases: 2 ", text)
+        self.assertLess(text.index("Skipped cases: 2"), text.index("100% tests passed"))
+        self.assertRegex(text.rstrip().splitlines()[-1], r"away \(Skipped\)")
+
+    def test_a_failure_is_a_failure_and_is_not_tried_again(self):
+        done, runs = self.run_build(("flaky", 'echo run >> "$(dirname "$0")/runs"\n'
+                                              '[ "$(wc -l < "$(dirname "$0")/runs")" -gt 1 ]\n'))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(runs, "run\n")
+        self.assertIn("flaky (Failed)", done.stdout)
+
+    def test_no_tests_is_a_failure(self):
+        done, _ = self.run_build()
+        self.assertNotEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

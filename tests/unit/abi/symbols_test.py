@@ -106,6 +106,39 @@ class Abidiff(unittest.TestCase):
         self.assertIn("ibv_reg_mr_ex@@IBVERBS_1.15", done.stdout)
 
 
+class Floor(unittest.TestCase):
+    """What the machine must bring: docs/HACKING.md names the glibc."""
+
+    GLIBC = (2, 35)
+    LIBRARIES = {"libc.so.6", "libisal.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+    def files(self):
+        lib = os.path.dirname(os.path.abspath(LIBRARY))
+        bin_folder = os.path.join(os.path.dirname(lib), "bin")
+        return [os.path.abspath(LIBRARY), os.path.join(lib, "libverbena-shim.so"),
+                os.path.join(lib, "libverbena-audit.so"), os.path.join(bin_folder, "verbena"),
+                os.path.join(bin_folder, "verbena-broker")]
+
+    def setUp(self):
+        with open(LIBRARY, "rb") as file:
+            instrumented = re.search(rb"__(asan|tsan|ubsan)_", file.read())
+        if instrumented:
+            self.skipTest("a sanitizer build has other needs")
+
+    def test_no_symbol_is_newer_than_the_floor(self):
+        for path in self.files():
+            text = subprocess.check_output(["objdump", "-T", path], text=True)
+            wanted = re.findall(r"\*UND\*.*\(?GLIBC_(\d+)\.(\d+)[\d.]*\)?\s+(\S+)", text)
+            self.assertGreater(len(wanted), 5, path)
+            newer = [name for major, minor, name in wanted if (int(major), int(minor)) > self.GLIBC]
+            self.assertEqual(newer, [], path)
+
+    def test_no_other_library_is_needed(self):
+        for path in self.files():
+            text = subprocess.check_output(["readelf", "-d", path], text=True)
+            self.assertLessEqual(set(re.findall(r"NEEDED.*\[(.+)\]", text)), self.LIBRARIES, path)
+
+
 class AgainstTheOracle(unittest.TestCase):
     """Pure functions give what the distribution's give, asked in one process each."""
 

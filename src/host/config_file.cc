@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -320,9 +321,16 @@ Result<ConfigFile> parse_config(std::string_view text, const std::string& path) 
 }
 
 Result<ConfigFile> read_config(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A FIFO without a writer would keep a blocking open(2) for ever.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return fail(errno, fmt::format("cannot read VERBENA_CONFIG={}: {}", path, strerror(errno)));
+  struct stat info;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return fail(EINVAL, fmt::format("cannot read VERBENA_CONFIG={}: {}; name a TOML file", path,
+                                    S_ISDIR(info.st_mode) ? "a directory" : "no regular file"));
+  }
   std::string text(kMaxConfigFile + 1, '\0');
   size_t size = 0;
   ssize_t got = 0;

@@ -37,7 +37,8 @@ ExplainLog::ExplainLog(const char* setting, const char* variable, std::string_vi
     return;
   }
   std::string path(wanted.substr(to_file.size()));
-  fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+  fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+               0644);  // a FIFO without a reader is refused, not waited for
   if (fd_ < 0)
     write_line(STDERR_FILENO,
                fmt::format("{}: cannot open {}: {}", variable, path, strerror(errno)));

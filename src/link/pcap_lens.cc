@@ -56,7 +56,8 @@ Result<PcapWriter> PcapWriter::open(const std::string& path) {
     name.replace(at, 2, std::to_string(::getpid()));
   }
   PcapWriter out;
-  out.file_.reset(::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  out.file_.reset(  // not blocking: a FIFO without a reader is refused, not waited for
+      ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));
   if (!out.file_.valid()) {
     return fail(errno, "cannot open the capture file " + name + ": " + std::strerror(errno));
   }

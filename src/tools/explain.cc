@@ -1,10 +1,11 @@
 // verbena explain: a status or errno in words, or the causes in an explain log.
 #include <errno.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <fstream>
+#include <ext/stdio_filebuf.h>
 #include <iostream>
 
 #include "tools/command.h"
@@ -14,9 +15,22 @@
 namespace verbena::tools {
 namespace {
 
+// Files, and the pipes of a shell's <(COMMAND); nothing that never ends.
 bool is_log(const std::string& query) {
   struct stat info;
-  return query == "-" || (stat(query.c_str(), &info) == 0 && !S_ISDIR(info.st_mode));
+  return query == "-" ||
+         (stat(query.c_str(), &info) == 0 && (S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode)));
+}
+
+// A FIFO nobody writes to is empty: opening it must not wait for a writer.
+int summarise_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return complain("explain", fmt::format("{}: {}", path, strerror(errno)), 1);
+  fcntl(fd, F_SETFL, 0);
+  __gnu_cxx::stdio_filebuf<char> buffer(fd, std::ios::in);  // closes it
+  std::istream in(&buffer);
+  fmt::print("{}", summarise_log(in));
+  return 0;
 }
 
 int explain(const std::vector<std::string>& words) {
@@ -37,10 +51,7 @@ int explain(const std::vector<std::string>& words) {
       fmt::print("{}", summarise_log(std::cin));
       return 0;
     }
-    std::ifstream in(query);
-    if (!in) return complain("explain", fmt::format("{}: {}", query, strerror(errno)), 1);
-    fmt::print("{}", summarise_log(in));
-    return 0;
+    return summarise_file(query);
   }
   return complain("explain",
                   fmt::format("'{}' is no completion status, errno or log file; verbena explain "

@@ -156,8 +156,14 @@ Result<void> Process::attach() {
   abandoned.reset();
   broker::AttachOptions options;
   options.broker_path = broker_path();
-  const char* local = ::getenv("VERBENA_LOCAL");
-  options.local = !(local && (strcmp(local, "off") == 0 || strcmp(local, "0") == 0));
+  const char* setting = ::getenv("VERBENA_LOCAL");
+  const std::string_view local = setting ? setting : "";
+  if (!local.empty() && local != "on" && local != "1" && local != "off" && local != "0") {
+    std::string text = fmt::format("VERBENA_LOCAL=\"{}\" is not known; use on or off", local);
+    explain("cannot attach: " + text);
+    return fail(EINVAL, text);
+  }
+  options.local = local != "off" && local != "0";
   Result<std::unique_ptr<Links>> links = Links::open(options, state_->addresses);
   if (!links) {
     explain("cannot attach: " + links.error().message);

@@ -151,6 +151,32 @@ void describe_symbols(const Inspection& in, Report& out) {
   }
 }
 
+// Whether `file` binds one of these symbols, of whichever version.
+bool wants_any(const ElfFile& file, std::initializer_list<std::string_view> names) {
+  return std::any_of(file.wanted.begin(), file.wanted.end(), [&](const ElfSymbol& symbol) {
+    return std::find(names.begin(), names.end(), symbol.name) != names.end();
+  });
+}
+
+// Devices come by ibv_open_device or by rdma_cm. A program that knows only the second starts, and
+// then finds none while librdmacm is the system's.
+void check_ways_to_a_device(const Inspection& in, Report& out) {
+  const Library* manager = in.find(kRdmaLibraries[1]);
+  if (manager == nullptr || manager->path.empty() || in.ours(*manager)) return;
+  std::vector<const ElfFile*> files = {&in.program.file};
+  for (const Library& library : in.libraries)
+    if (!library.path.empty() && !is_rdma(library.name)) files.push_back(&library.file);
+  const auto any = [&](std::initializer_list<std::string_view> names) {
+    return std::any_of(files.begin(), files.end(),
+                       [&](const ElfFile* file) { return wants_any(*file, names); });
+  };
+  if (any({"rdma_create_id", "rdma_create_ep", "rdma_get_devices", "rdma_create_event_channel"}) &&
+      !any({"ibv_open_device", "ibv_get_device_list"}))
+    out.problem(
+        "it reaches devices only through rdma_cm, and librdmacm.so.1 is the system's, whose "
+        "calls find no device; programs that open devices with ibv_open_device work");
+}
+
 void describe_use(const Inspection& in, Report& out) {
   const bool linked = std::any_of(in.libraries.begin(), in.libraries.end(),
                                   [](const Library& library) { return is_rdma(library.name); });
@@ -193,6 +219,7 @@ Result<DoctorReport> diagnose(const std::string& program, const std::string& fol
   describe_libraries(in, out);
   describe_use(in, out);
   describe_symbols(in, out);
+  check_ways_to_a_device(in, out);
   if (!out.problems.empty()) {
     const size_t more = out.problems.size() - 1;
     out.line("result", fmt::format("will not run: {}{}", out.problems[0],

@@ -1,8 +1,32 @@
 // The `verbena` command: one subcommand per file. See docs/verbena.1.
+#include <fmt/format.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "tools/command.h"
+
+namespace {
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+// The first word that is no option, when no command has that name; else "". (The parser would only
+// say that a command is required.)
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (argv[i][0] == '-') continue;
+    const std::vector<std::string> names = command_names(app);
+    return std::find(names.begin(), names.end(), argv[i]) == names.end() ? argv[i] : "";
+  }
+  return "";
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace verbena::tools;
@@ -31,6 +55,11 @@ int main(int argc, char** argv) {
   add_explain(app, invocation);
   add_doctor(app, invocation);
 
+  if (const std::string word = unknown_command(app, parsed, argv); !word.empty()) {
+    fmt::print(stderr, "verbena: '{}' is no command; commands: {}\n", word,
+               fmt::join(command_names(app), ", "));
+    return 2;
+  }
   try {
     app.parse(parsed, argv);
   } catch (const CLI::ParseError& error) {

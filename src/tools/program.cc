@@ -34,7 +34,12 @@ Result<std::string> find_program(const std::string& name) {
   }
   std::string found;
   for (const std::string& candidate : candidates) {
-    if (!is_file(candidate)) continue;
+    if (!is_file(candidate)) {
+      if (struct stat info; candidate == name && stat(candidate.c_str(), &info) == 0)
+        return fail(EACCES, fmt::format("{} is {}, not a program", name,
+                                        S_ISDIR(info.st_mode) ? "a directory" : "no regular file"));
+      continue;
+    }
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
     if (found.empty()) found = candidate;
   }

@@ -6,13 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <map>
-
 #include "host/tree.h"
 #include "tools/command.h"
 #include "tools/private_view.h"
 #include "tools/program.h"
 #include "tools/run_environment.h"
+#include "tools/settings.h"
 
 namespace verbena::tools {
 namespace {
@@ -78,13 +77,16 @@ int run(const RunOptions& options) {
     mode = choice->mode;
   }
 
+  if (auto settings = check_settings([](const char* name) { return getenv(name); }); !settings)
+    return complain("run", settings.error().message, 2);
   auto devices = load_chosen_devices(options.device);
   if (!devices) return complain("run", devices.error().message, 2);
   if (devices->empty()) return complain("run", no_devices_hint(), 1);
   auto tree = host::ensure_tree(*devices);
   if (!tree) return complain("run", tree.error().message, 1);
 
-  const bool audit = mode == Mode::kAudit || (mode == Mode::kNs && !program.rpath_of.empty());
+  // Without the shim, the audit module also catches a dlopen() by an absolute name.
+  const bool audit = mode == Mode::kAudit || mode == Mode::kNs;
   const Environment changes = run_environment({.folder = *folder,
                                                .tree = *tree,
                                                .shim = mode != Mode::kNs,
@@ -108,14 +110,21 @@ void add_run(CLI::App& app, Invocation& invocation) {
       "run",
       "Run a program with Verbena's RDMA devices: verbena run [OPTIONS] -- PROGRAM ARGUMENTS");
   add_device_options(*command, options->device);
-  const std::map<std::string, Mode> modes = {
-      {"auto", Mode::kAuto}, {"env", Mode::kEnv}, {"ns", Mode::kNs}, {"audit", Mode::kAudit}};
   command
-      ->add_option("--mode", options->mode,
-                   "How our libraries get in front: env (LD_LIBRARY_PATH and a preloaded shim), "
-                   "audit (also LD_AUDIT, for DT_RPATH), ns (/sys and /dev changed in a private "
-                   "mount namespace, no shim), auto (env, or audit where needed)")
-      ->transform(CLI::CheckedTransformer(modes, CLI::ignore_case).description(""))
+      ->add_option_function<std::string>(
+          "--mode",
+          [options](const std::string& word) {
+            for (Mode mode : {Mode::kAuto, Mode::kEnv, Mode::kNs, Mode::kAudit}) {
+              if (word != mode_name(mode)) continue;
+              options->mode = mode;
+              return;
+            }
+            throw CLI::ValidationError(
+                "--mode", fmt::format("'{}' is no mode; modes: auto, env, ns, audit", word));
+          },
+          "How our libraries get in front: env (LD_LIBRARY_PATH and a preloaded shim), audit (also "
+          "LD_AUDIT, for DT_RPATH), ns (/sys and /dev changed in a private mount namespace, "
+          "LD_AUDIT, no shim), auto (env, or audit where needed)")
       ->type_name("auto|env|ns|audit");
   command->add_flag("--explain", options->explain,
                     "Say the cause of every error on stderr (VERBENA_LOG=explain)");

@@ -167,6 +167,55 @@ class Refusals(AppTest):
         self.assertIn("is set-user-ID", outcome.output)
         self.assertEqual(outcome.output.count("\n"), 1)
 
+    def test_a_directory_is_no_program(self):
+        outcome = verbena("run", self.folder)
+        self.assertEqual(outcome.code, 126)
+        self.assertEqual(outcome.output,
+                         f"verbena run: {self.folder} is a directory, not a program\n")
+
+    def test_unknown_mode(self):
+        outcome = verbena("run", "--mode", "foo", "--", "/bin/true")
+        self.assertEqual(outcome.code, 2)
+        self.assertIn("--mode: 'foo' is no mode; modes: auto, env, ns, audit", outcome.output)
+        self.assertNotIn("\0", outcome.output)
+
+    def test_settings_that_would_fail_later(self):
+        for name, value, sentence in [
+                ("VERBENA_LOCAL", "maybe", "use on or off"),
+                ("VERBENA_FAULT", "dorp=1%", "dorp"),
+                ("VERBENA_PCAP", "/nowhere/x.pcap", "cannot write /nowhere/x.pcap"),
+                ("VERBENA_LOG", "explian", "use explain or explain:FILE")]:
+            outcome = verbena("run", "--", "/bin/true", **{name: value})
+            self.assertEqual(outcome.code, 2, name)
+            self.assertIn(name, outcome.output)
+            self.assertIn(sentence, outcome.output)
+            self.assertEqual(outcome.output.count("\n"), 1)
+
+    def test_what_waits_for_ever_when_opened(self):
+        fifo = os.path.join(self.folder, "fifo")
+        os.mkfifo(fifo)
+        for path, why in ((fifo, "no regular file"), ("/dev/zero", "no regular file"),
+                          (self.folder, "a directory")):
+            outcome = run([VERBENA, "devices"], seconds=10,
+                          env=dict(os.environ, VERBENA_CONFIG=path))
+            self.assertEqual(outcome.code, 2)
+            self.assertEqual(outcome.output, f"verbena devices: cannot read VERBENA_CONFIG={path}: "
+                                             f"{why}; name a TOML file\n")
+        # As a log nobody writes it is an empty one; a shell's <(...) is read.
+        outcome = run([VERBENA, "explain", fifo], seconds=10)
+        self.assertEqual(outcome.code, 0)
+        self.assertIn('no line starts with "verbena: "', outcome.output)
+        script = f"{VERBENA} explain <(sleep 0.2; echo 'verbena: [1] a cause')"
+        outcome = run(["bash", "-c", script], seconds=10)
+        self.assert_ok(outcome)
+        self.assertIn("1 times: [1] a cause", outcome.output)
+        self.assertEqual(run([VERBENA, "explain", "/dev/zero"], seconds=10).code, 2)
+        # A log or capture nobody reads must not stop the program.
+        for name, value in (("VERBENA_LOG", "explain:" + fifo), ("VERBENA_PCAP", fifo),
+                            ("VERBENA_TRACE", "packets:" + fifo)):
+            outcome = verbena("run", "--", "ibv_devinfo", "-l", **{name: value})
+            self.assertLess(outcome.code, 128, outcome.output)
+
     def test_missing_interface(self):
         outcome = verbena("run", "--device", "a=eth9", "--", "/bin/true")
         self.assertEqual(outcome.code, 2)
@@ -192,7 +241,11 @@ class Command(AppTest):
             self.assertIn("Usage: verbena " + command, outcome.output)
 
     def test_unknown_command_is_a_misuse(self):
-        self.assertEqual(verbena("dance").code, 2)
+        outcome = verbena("dance")
+        self.assertEqual(outcome.code, 2)
+        self.assertEqual(outcome.output, "verbena: 'dance' is no command; commands: run, devices, "
+                                         "stats, explain, doctor\n")
+        self.assertEqual(verbena().code, 2)
 
     def test_devices(self):
         outcome = verbena("devices", "--json")
@@ -210,6 +263,28 @@ class Command(AppTest):
         outcome = verbena("run", "--", "/bin/echo", "--version", "--", "-n")
         self.assert_ok(outcome)
         self.assertEqual(outcome.output, "--version -- -n\n")
+
+    def test_doctor_knows_who_depends_on_rdma_cm(self):
+        outcome = verbena("doctor", "ib_write_bw")
+        self.assert_ok(outcome)
+        self.assertIn("result       will run: verbena run --mode env", outcome.output)
+        outcome = verbena("doctor", "rping")
+        self.assertEqual(outcome.code, 1)
+        self.assertIn("result       will not run: it reaches devices only through rdma_cm",
+                      outcome.output)
+
+    def test_dlopen_by_an_absolute_name_gives_ours(self):
+        system = os.path.realpath("/usr/lib/x86_64-linux-gnu/libibverbs.so.1")
+        if not os.path.exists(system):
+            self.skipTest("no system libibverbs")
+        code = (f"import ctypes; lib = ctypes.CDLL('{system}'); count = ctypes.c_int();"
+                "lib.ibv_get_device_list.restype = ctypes.c_void_p;"
+                "lib.ibv_get_device_list(ctypes.byref(count)); print(count.value)")
+        for mode in ("env", "audit", "ns"):
+            outcome = verbena("run", "--device", "a0=near0", "--device", "b0=lo", "--mode", mode,
+                              "--", "python3", "-c", code)
+            self.assert_ok(outcome)
+            self.assertEqual(outcome.output, "2\n", mode)
 
     def test_print_env_is_shell(self):
         outcome = verbena("run", "--device", "probe0=near0", "--print-env")

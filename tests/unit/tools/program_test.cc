@@ -60,7 +60,11 @@ TEST_F(ProgramTest, MissingAndNotExecutable) {
   auto text = inspect_program("/etc/passwd", search_);
   EXPECT_EQ(text.error().code, EACCES);
   EXPECT_EQ(text.error().message, "/etc/passwd is not executable (chmod +x /etc/passwd)");
-  EXPECT_EQ(inspect_program("/tmp", search_).error().code, ENOENT);
+  auto folder = inspect_program("/tmp", search_);
+  EXPECT_EQ(folder.error().code, EACCES);
+  EXPECT_EQ(folder.error().message, "/tmp is a directory, not a program");
+  EXPECT_EQ(inspect_program("/dev/null", search_).error().message,
+            "/dev/null is no regular file, not a program");
 }
 
 TEST_F(ProgramTest, ScriptIsJudgedByItsInterpreter) {

@@ -1,0 +1,16 @@
+// Settings that the libraries read when the first queue pair is made, where a mistake would be a
+// bare errno in somebody else's program: `verbena run` checks them first.
+#pragma once
+
+#include <functional>
+
+#include "base/result.h"
+
+namespace verbena::tools {
+
+// VERBENA_LOCAL, VERBENA_FAULT, VERBENA_PCAP, VERBENA_LOG and VERBENA_TRACE as `current` gives them
+// (null or empty: unset). The error (EINVAL, or the errno of the file) names the variable, its
+// value and what would be right. Nothing is written.
+Result<void> check_settings(const std::function<const char*(const char*)>& current);
+
+}  // namespace verbena::tools

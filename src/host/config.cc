@@ -261,6 +261,11 @@ Result<ConfigSource> ConfigSource::from_environment() {
   const char* devices = getenv("VERBENA_DEVICES");
   if (config != nullptr) source.config_path = config;
   if (devices != nullptr) source.devices = devices;
+  const char* setting = getenv("VERBENA_LID");
+  const std::string_view lid = setting != nullptr ? setting : "";
+  if (!lid.empty() && lid != "0" && lid != "1")
+    return fail(EINVAL, fmt::format("VERBENA_LID={} is not known; use 0 or 1", lid));
+  source.lid = lid == "1";
   source.identity = host_identity();
   auto interfaces = read_interfaces();
   if (!interfaces) return tl::unexpected(interfaces.error());
@@ -278,6 +283,7 @@ Result<std::vector<DeviceModel>> load_devices(const ConfigSource& source) {
   auto wanted = wanted_devices(source, file);
   if (!wanted) return tl::unexpected(wanted.error());
   fill_names(*wanted);
+  for (DeviceSettings& settings : *wanted) settings.lid_addressing |= source.lid;
 
   std::vector<DeviceModel> devices;
   for (const DeviceSettings& settings : *wanted) {

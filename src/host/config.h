@@ -93,11 +93,12 @@ struct DeviceModel {
 struct ConfigSource {
   std::string config_path;  // VERBENA_CONFIG: a TOML file, or empty
   std::string devices;      // VERBENA_DEVICES: "NAME=INTERFACE,...", or empty
+  bool lid = false;         // VERBENA_LID=1: `lid = true` for every device
   std::string identity;     // bytes that differ between hosts and network namespaces
   std::vector<Interface> interfaces;
 
-  // Reads the two variables, the interfaces and the host's identity. Errors: what
-  // read_interfaces() gives.
+  // Reads the three variables, the interfaces and the host's identity. Errors: EINVAL a VERBENA_LID
+  // other than 0 or 1, and what read_interfaces() gives.
   static Result<ConfigSource> from_environment();
 };
 

@@ -28,12 +28,13 @@ void add_doctor(CLI::App& app, Invocation& invocation);
 struct DeviceOptions {
   std::vector<std::string> devices;  // NAME=INTERFACE
   std::string config;                // a TOML file
+  bool lid = false;                  // every device takes LIDs without a GRH
 };
 
 void add_device_options(CLI::App& command, DeviceOptions& options);
 
-// Puts the options into VERBENA_DEVICES and VERBENA_CONFIG of this process (so children have them
-// too) and loads the devices.
+// Puts the options into VERBENA_DEVICES, VERBENA_CONFIG and VERBENA_LID of this process (so
+// children have them too) and loads the devices.
 Result<std::vector<host::DeviceModel>> load_chosen_devices(const DeviceOptions& options);
 
 // Prints "verbena COMMAND: MESSAGE" on stderr and gives `status` back.

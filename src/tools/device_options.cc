@@ -1,5 +1,5 @@
-// --device and --config are the two environment variables by another name, so that a program and
-// its children see the devices the command line asked for.
+// --device, --config and --lid are three environment variables by another name, so that a program
+// and its children see the devices the command line asked for.
 #include <errno.h>
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -19,11 +19,15 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
   command
       .add_option("--config", options.config, "TOML file with devices, names, limits, GID order")
       ->type_name("FILE");
+  command.add_flag("--lid", options.lid,
+                   "Devices look like InfiniBand and take LIDs, for programs that know no GIDs "
+                   "(qperf); the same as lid = true in the file");
 }
 
 Result<std::vector<host::DeviceModel>> load_chosen_devices(const DeviceOptions& options) {
   if (!options.devices.empty())
     setenv("VERBENA_DEVICES", fmt::format("{}", fmt::join(options.devices, ",")).c_str(), 1);
+  if (options.lid) setenv("VERBENA_LID", "1", 1);
   if (!options.config.empty()) setenv("VERBENA_CONFIG", options.config.c_str(), 1);
   if (const char* config = getenv("VERBENA_CONFIG"); config != nullptr && config[0] != '\0') {
     // Absolute, because the program may change its working directory.

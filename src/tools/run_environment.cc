@@ -25,7 +25,7 @@ Environment run_environment(const RunSetup& setup,
     changes.emplace_back("LD_AUDIT",
                          in_front(setup.folder + "/libverbena-audit.so", current("LD_AUDIT")));
   changes.emplace_back("VERBENA_TREE", setup.tree);
-  for (const char* name : {"VERBENA_DEVICES", "VERBENA_CONFIG"})
+  for (const char* name : {"VERBENA_DEVICES", "VERBENA_CONFIG", "VERBENA_LID"})
     if (const char* value = current(name); value != nullptr && value[0] != '\0')
       changes.emplace_back(name, value);
   const char* log = current("VERBENA_LOG");

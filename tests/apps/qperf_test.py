@@ -3,10 +3,10 @@ LIDs only, so it gets a device with LID addressing."""
 
 import os
 import tempfile
-import time
 
 import harness
-from harness import NEAR, AppTest, environment, finish, free_port, listening, run, start
+from harness import (NEAR, VERBENA, AppTest, environment, finish, free_port, run, start,
+                     wait_listening)
 
 TESTS = ["rc_bw", "rc_lat", "rc_bi_bw", "uc_bw", "uc_lat", "ud_bw", "ud_lat",
          "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat",
@@ -34,8 +34,7 @@ class Qperf(AppTest):
             port = free_port()
             server = start(["qperf", "-lp", str(port)], env)
             try:
-                while not listening(port):
-                    time.sleep(0.02)
+                wait_listening(port, server)
                 for name in TESTS:
                     with self.subTest(test=name, local=local):
                         outcome = run(["qperf", "-lp", str(port), "-t", "1", NEAR, name],
@@ -45,6 +44,22 @@ class Qperf(AppTest):
             finally:
                 server.terminate()
                 finish(server, 5)
+
+
+class Lid(AppTest):
+    def test_verbena_run_with_lid(self):
+        env = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}
+        command = [VERBENA, "run", "--lid", "--", "qperf", "-lp"]
+        port = free_port()
+        server = start([*command, str(port)], env)
+        try:
+            wait_listening(port, server)
+            outcome = run([*command, str(port), "-t", "1", NEAR, "rc_lat"], seconds=30, env=env)
+            self.assert_ok(outcome)
+            self.assertRegex(outcome.output, r"latency\s*=\s*[\d.]+")
+        finally:
+            server.terminate()
+            finish(server, 5)
 
 
 if __name__ == "__main__":

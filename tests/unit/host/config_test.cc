@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -151,6 +152,31 @@ TEST(Config, MalformedDeviceListAndDuplicateNames) {
   EXPECT_EQ(load_devices(source).error().code, EINVAL);
   source.devices = "a=lo,a=eth0";
   EXPECT_EQ(load_devices(source).error().message, "VERBENA_DEVICES: two devices are named 'a'");
+}
+
+TEST(Config, LidHoldsForEveryDevice) {
+  auto source = machine();
+  source.lid = true;
+  source.config_path = write_file("[[device]]\ninterface = \"eth0\"\nlid = false\n");
+  auto devices = load_devices(source);
+  ASSERT_TRUE(devices) << devices.error().message;
+  EXPECT_EQ((*devices)[0].lid(), 0x0202) << "the last bytes of 192.0.2.2";
+  source.devices = "a=lo";
+  EXPECT_EQ((*load_devices(source))[0].lid(), 1);
+  source.lid = false;
+  EXPECT_EQ((*load_devices(source))[0].lid(), 0);
+}
+
+TEST(Config, LidVariableIsZeroOrOne) {
+  setenv("VERBENA_LID", "1", 1);
+  EXPECT_TRUE(ConfigSource::from_environment()->lid);
+  setenv("VERBENA_LID", "0", 1);
+  EXPECT_FALSE(ConfigSource::from_environment()->lid);
+  setenv("VERBENA_LID", "yes", 1);
+  EXPECT_EQ(ConfigSource::from_environment().error().message,
+            "VERBENA_LID=yes is not known; use 0 or 1");
+  unsetenv("VERBENA_LID");
+  EXPECT_FALSE(ConfigSource::from_environment()->lid);
 }
 
 TEST(Config, FileGivesHolesOrderMtuAndLimits) {

@@ -31,11 +31,13 @@ TEST(RunEnvironment, KeepsWhatIsThereBehindOurs) {
                      {{"LD_LIBRARY_PATH", "/x"},
                       {"LD_PRELOAD", "/v/lib/libverbena-shim.so:/y.so"},
                       {"VERBENA_DEVICES", "a=lo"},
+                      {"VERBENA_LID", "1"},
                       {"VERBENA_CONFIG", ""}});
   EXPECT_EQ(got["LD_LIBRARY_PATH"], "/v/lib:/x");
   EXPECT_EQ(got["LD_PRELOAD"], "/v/lib/libverbena-shim.so:/y.so");
   EXPECT_EQ(got["LD_AUDIT"], "/v/lib/libverbena-audit.so");
   EXPECT_EQ(got["VERBENA_DEVICES"], "a=lo");
+  EXPECT_EQ(got["VERBENA_LID"], "1");
   EXPECT_EQ(got.count("VERBENA_CONFIG"), 0u);
 }
 

@@ -9,7 +9,7 @@ import harness
 from harness import (FAR, NEAR, VERBENA, AppTest, FarSide, environment, free_port,
                      wait_for_no_broker)
 
-TABLE_ROW = re.compile(r"^\s*(\d+)\s+(\d+)((?:\s+[\d.]+)+)\s*$", re.M)
+TABLE_ROW = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+[\d.]+)+)[ \t]*$", re.M)
 
 
 def rows(output):

@@ -237,7 +237,10 @@ void Requester::build_message(const SendWork& work, TxPacket& packet, uint32_t& 
     packet.header.immediate_be = work.imm_or_rkey;
   if (last && work.opcode == WrOpcode::kSendWithInv)
     packet.header.invalidate_rkey = work.imm_or_rkey;
-  packet.by_reference = qp_.is_reliable() && qp_.attributes_.path == Path::kLocal;
+  // A program that changes a buffer under its own request spoils the ICRC of what the wire points
+  // at; the repair sends a copy, or it would never end.
+  bool fresh = packet.header.psn == sent_limit_;
+  packet.by_reference = qp_.is_reliable() && (fresh || qp_.attributes_.path == Path::kLocal);
 }
 
 void Requester::build_request(const SendWork& work, TxPacket& packet) const {

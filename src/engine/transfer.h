@@ -11,7 +11,8 @@ namespace verbena::engine {
 
 // One packet leaving. Everything it points to stays valid during PacketSink::send(); when
 // `by_reference` is true the payload bytes also stay unchanged until the peer acknowledges (RC
-// requests) or fetches them (READ responses), so a same-host link may pass addresses.
+// requests) or fetches them (READ responses): a same-host link may pass addresses, the wire may
+// point at them until its next flush.
 struct TxPacket {
   wire::Packet header;
   const AddressVector* route = nullptr;

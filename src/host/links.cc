@@ -170,15 +170,17 @@ void Links::awake() {
   bell_on_ = false;
 }
 
-// --- what same-host peers may read
+// --- what same-host peers may read, and what the wire still points at
 
 void Links::revoke(uint32_t qpn) {
+  udp_->flush();
   local_->revoke(qpn);
 }
 void Links::publish_key(uint32_t key) {
   local_->publish_key(key);
 }
 void Links::withdraw_key(uint32_t key) {
+  udp_->flush();
   local_->withdraw_key(key);
 }
 

@@ -124,7 +124,7 @@ UdpReceiver::Datagram UdpReceiver::describe(const msghdr& message, bool ipv4) co
   return out;
 }
 
-void UdpReceiver::on_datagram(std::span<uint8_t> bytes, const Datagram& datagram, bool ipv4,
+void UdpReceiver::on_datagram(std::span<uint8_t> bytes, Datagram& datagram, bool ipv4,
                               Visitor& visit, Forward& forward) {
   size_t step = datagram.segment_bytes ? datagram.segment_bytes : bytes.size();
   if (bytes.empty()) ++counters_.parse_errors[static_cast<size_t>(wire::ParseError::kTooShort)];
@@ -133,8 +133,8 @@ void UdpReceiver::on_datagram(std::span<uint8_t> bytes, const Datagram& datagram
   }
 }
 
-void UdpReceiver::on_packet(std::span<uint8_t> bytes, const Datagram& datagram, bool ipv4,
-                            Visitor& visit, Forward& forward) {
+void UdpReceiver::on_packet(std::span<uint8_t> bytes, Datagram& datagram, bool ipv4, Visitor& visit,
+                            Forward& forward) {
   if (bytes.size() < kMinPacketBytes) {
     ++counters_.parse_errors[static_cast<size_t>(wire::ParseError::kTooShort)];
     return;
@@ -169,10 +169,14 @@ void UdpReceiver::on_packet(std::span<uint8_t> bytes, const Datagram& datagram, 
   visit(packet);
 }
 
-bool UdpReceiver::icrc_is_right(std::span<const uint8_t> bytes, const Datagram& datagram,
-                                bool ipv4) {
+bool UdpReceiver::icrc_is_right(std::span<const uint8_t> bytes, Datagram& datagram, bool ipv4) {
   if (ipv4) {
-    return ipv4_icrc_is_right(bytes, datagram, true) || ipv4_icrc_is_right(bytes, datagram, false);
+    if (datagram.begun_for != bytes.size()) {
+      datagram.begun = begin_ipv4(datagram, bytes.size(), true);
+      datagram.begun_for = bytes.size();
+    }
+    return ipv4_icrc_is_right(bytes, datagram.begun) ||
+           ipv4_icrc_is_right(bytes, begin_ipv4(datagram, bytes.size(), false));
   }
   uint32_t begun = wire::icrc_begin_ipv6(
       {.source = std::span<const uint8_t, 16>(datagram.source.bytes),
@@ -188,20 +192,22 @@ bool UdpReceiver::icrc_is_right(std::span<const uint8_t> bytes, const Datagram& 
          carried == wire::icrc_flush_of_linux_6_12(right, bytes.first(info.header_length));
 }
 
-bool UdpReceiver::ipv4_icrc_is_right(std::span<const uint8_t> bytes, const Datagram& datagram,
-                                     bool dont_fragment) {
-  const uint16_t total_length = static_cast<uint16_t>(bytes.size() + kIpv4UdpHeaderBytes);
-  uint32_t begun = wire::icrc_begin_ipv4(
+uint32_t UdpReceiver::begin_ipv4(const Datagram& datagram, size_t bytes, bool dont_fragment) const {
+  return wire::icrc_begin_ipv4(
       {.source = std::span<const uint8_t, 4>(&datagram.source.bytes[12], 4),
        .destination = std::span<const uint8_t, 4>(&datagram.destination.bytes[12], 4),
-       .total_length = total_length,
+       .total_length = static_cast<uint16_t>(bytes + kIpv4UdpHeaderBytes),
        .dont_fragment = dont_fragment,
        .source_port = datagram.source_port,
        .destination_port = port_});
+}
+
+bool UdpReceiver::ipv4_icrc_is_right(std::span<const uint8_t> bytes, uint32_t begun) {
   const uint32_t right = wire::icrc_of_payload(begun, bytes);
   const uint32_t carried = wire::icrc_load(bytes.data() + bytes.size() - wire::kIcrcBytes);
   if (carried == right) return true;
-  const size_t after_id = wire::icrc_bytes_after_id(total_length);
+  const size_t after_id =
+      wire::icrc_bytes_after_id(static_cast<uint16_t>(bytes.size() + kIpv4UdpHeaderBytes));
   if (solve(carried ^ right, after_id)) return true;
   const wire::OpcodeInfo& info = wire::opcode_info(bytes[0]);
   if (info.operation != wire::Operation::kFlush || info.header_length > bytes.size()) return false;

@@ -58,17 +58,20 @@ class UdpReceiver {
     uint8_t hop_limit = 0;
     uint32_t segment_bytes = 0;  // 0: one packet
     bool has_destination = false;
+    // The ICRC over the IP and UDP headers is the same for every packet of one length.
+    size_t begun_for = 0;  // bytes; 0: not computed yet
+    uint32_t begun = 0;
   };
 
   size_t receive_from(Source& source, Visitor& visit, Forward& forward);
   Datagram describe(const msghdr& message, bool ipv4) const;
-  void on_datagram(std::span<uint8_t> bytes, const Datagram& datagram, bool ipv4, Visitor& visit,
+  void on_datagram(std::span<uint8_t> bytes, Datagram& datagram, bool ipv4, Visitor& visit,
                    Forward& forward);
-  void on_packet(std::span<uint8_t> bytes, const Datagram& datagram, bool ipv4, Visitor& visit,
+  void on_packet(std::span<uint8_t> bytes, Datagram& datagram, bool ipv4, Visitor& visit,
                  Forward& forward);
-  bool icrc_is_right(std::span<const uint8_t> bytes, const Datagram& datagram, bool ipv4);
-  bool ipv4_icrc_is_right(std::span<const uint8_t> bytes, const Datagram& datagram,
-                          bool dont_fragment);
+  bool icrc_is_right(std::span<const uint8_t> bytes, Datagram& datagram, bool ipv4);
+  bool ipv4_icrc_is_right(std::span<const uint8_t> bytes, uint32_t begun);
+  uint32_t begin_ipv4(const Datagram& datagram, size_t bytes, bool dont_fragment) const;
   bool solve(uint32_t difference, size_t bytes_after_id);
 
   std::array<Source, 2> sources_;

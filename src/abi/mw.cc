@@ -44,7 +44,6 @@ ibv_mw* alloc_mw(ibv_pd* base, ibv_mw_type type) {
     {
       host::Process::Guard guard(process);
       key = process.engine().keys().insert(&mw->engine);
-      if (key) process.publish_key(key);
     }
     if (!key) {
       retire(mw);
@@ -62,7 +61,6 @@ int dealloc_mw(ibv_mw* base) {
     {
       host::Process& process = host::Process::get();
       host::Process::Guard guard(process);
-      process.withdraw_key(mw->engine.key);
       process.engine().keys().remove(mw->engine.key);
       if (mw->engine.region) --mw->engine.region->bound_windows;
     }

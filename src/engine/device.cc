@@ -144,7 +144,7 @@ void Device::receive(Instant now, const RxPacket& packet) {
   QueuePair* receiver = first_receiver(packet);
   port_ = receiver ? receiver->init().port : 0;
   Counters& counters = this->counters();
-  ++counters.port_rcv_packets;
+  counters.port_rcv_packets += wire_packets(packet.path_mtu, packet.payload.length);
   counters.port_rcv_data += packet.payload.length;
   if ((packet.traffic_class & 3) == 3) ++counters.np_ecn_marked_roce_packets;
   if (header.opcode == wire::Opcode::kCnp) {

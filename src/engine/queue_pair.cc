@@ -74,6 +74,12 @@ uint32_t QueuePair::packet_bytes() const {
   return path_mtu_bytes(attributes_.path_mtu);
 }
 
+bool QueuePair::path_mtu_differs(const RxPacket& packet, uint64_t bytes) const {
+  uint8_t own = attributes_.path_mtu;
+  return packet.path_mtu != 0 && packet.path_mtu != own &&
+         bytes > path_mtu_bytes(std::min(packet.path_mtu, own));
+}
+
 bool QueuePair::explaining() const {
   return device_.explaining();
 }
@@ -179,7 +185,7 @@ bool QueuePair::acceptable(const RxPacket& packet) {
 
 void QueuePair::receive(Instant now, const RxPacket& packet) {
   if (!acceptable(packet)) return;
-  ++counters_.packets_received;
+  counters_.packets_received += wire_packets(packet.path_mtu, packet.payload.length);
   counters_.bytes_received += packet.payload.length;
   if (type() == QpType::kUd) {
     receive_datagram(now, packet);

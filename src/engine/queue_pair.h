@@ -100,6 +100,9 @@ class QueuePair {
   // `srq` is about to be destroyed.
   void forget(const SharedReceiveQueue* srq);
 
+  // True when a message of `bytes` that came over the local road could not have come over the
+  // wire, because the two ends cut messages at different path MTUs.
+  bool path_mtu_differs(const RxPacket& packet, uint64_t bytes) const;
   // Bytes a full packet carries: the path MTU, or kLocalPathMtu for RC and XRC on the local path.
   uint32_t packet_bytes() const;
   bool is_reliable() const { return init_.type != QpType::kUc && init_.type != QpType::kUd; }

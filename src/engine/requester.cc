@@ -25,8 +25,7 @@ constexpr uint32_t kLocalReadPackets = 16;
 constexpr uint32_t kAckRequestInterval = 16;
 constexpr uint32_t kAtomicBytes = 8;
 
-constexpr size_t kZeroBytes = 4096;
-const uint8_t kZeros[kZeroBytes] = {};
+constexpr size_t kMaxZeroSegments = kLocalPathMtu / memory::kZeroBytes;
 
 wire::Opcode message_opcode(const SendWork& work, bool first, bool last) {
   using wire::Opcode;
@@ -187,6 +186,7 @@ Requester::Gate Requester::send_next(Instant now, SendWork& work, PacketSink& si
   TxPacket packet;
   packet.route = &qp_.attributes_.route;
   packet.path = qp_.attributes_.path;
+  packet.path_mtu = qp_.attributes_.path_mtu;
   packet.source_qpn = qp_.qpn_;
   packet.header.dest_qpn = qp_.attributes_.dest_qpn;
   packet.header.psn = work.first_psn + offset_;
@@ -209,9 +209,9 @@ Requester::Gate Requester::send_next(Instant now, SendWork& work, PacketSink& si
     arm_timer(now);
     return Gate::kWait;
   }
-  ++qp_.counters_.packets_sent;
+  qp_.counters_.packets_sent += wire_packets(packet.path_mtu, payload_length);
   qp_.counters_.bytes_sent += payload_length;
-  ++qp_.device_.counters().port_xmit_packets;
+  qp_.device_.counters().port_xmit_packets += wire_packets(packet.path_mtu, payload_length);
   qp_.device_.counters().port_xmit_data += payload_length;
   sent(now, work, packets);
   return Gate::kOpen;
@@ -291,8 +291,9 @@ bool Requester::gather(const SendWork& work, uint64_t offset, uint32_t length, T
       segments_.push_back({grant.address, n});
       continue;
     }
-    for (; n > 0; n -= std::min<uint64_t>(n, kZeroBytes))
-      segments_.push_back({const_cast<uint8_t*>(kZeros), std::min<uint64_t>(n, kZeroBytes)});
+    memory::Segment zeros[kMaxZeroSegments];
+    size_t count = memory::zero_segments(n, zeros);
+    segments_.insert(segments_.end(), zeros, zeros + count);
   }
   packet.payload = {segments_, length, nullptr};
   return true;

@@ -136,7 +136,7 @@ void Requester::on_read_response(Instant now, const RxPacket& packet) {
   uint32_t bytes = qp_.packet_bytes();
   uint32_t done = index * bytes;
   uint32_t expected = is_read ? std::min(bytes, work.length - done) : 0;
-  if (packet.payload.length != expected) {
+  if (packet.payload.length != expected || qp_.path_mtu_differs(packet, work.length)) {
     qp_.explain(
         fmt::format("READ response PSN {:#x} carries {} bytes where {} belong; do both"
                     " ends use the same path MTU?",

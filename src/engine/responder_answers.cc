@@ -13,7 +13,6 @@ namespace verbena::engine {
 namespace {
 
 constexpr uint32_t kSpareResponses = 8;  // acknowledgements between the READs' answers
-const uint8_t kZeros[4096] = {};         // what a null region reads as
 
 wire::Transport transport_of(QpType type) {
   return type == QpType::kRc ? wire::Transport::kRc : wire::Transport::kXrc;
@@ -256,7 +255,7 @@ bool Responder::send_read(Instant now, Response& response, PacketSink& sink, boo
   uint32_t length = std::min(response.remaining, qp_.packet_bytes());
   bool last = length == response.remaining;
   TxPacket packet;
-  memory::Segment segments[kLocalPathMtu / sizeof(kZeros)];
+  memory::Segment segments[kLocalPathMtu / memory::kZeroBytes];
   if (length > 0) {
     memory::Grant grant = qp_.device_.keys().check_remote(saved.rkey, saved.domain, qp_.qpn_,
                                                           saved.address + response.offset, length,
@@ -268,11 +267,10 @@ bool Responder::send_read(Instant now, Response& response, PacketSink& sink, boo
     }
     size_t count = 0;
     if (grant.backing == memory::Backing::kNull) {
-      for (size_t done = 0; done < length; done += sizeof(kZeros))
-        segments[count++] = {const_cast<uint8_t*>(kZeros),
-                             std::min<size_t>(length - done, sizeof(kZeros))};
+      count = memory::zero_segments(length, segments);
     } else {
       segments[count++] = {grant.address, length};
+      packet.region_key = grant.region_key;  // what the same-host peer may go by: never a window's
     }
     packet.payload = {{segments, count}, length, nullptr};
   }
@@ -283,7 +281,7 @@ bool Responder::send_read(Instant now, Response& response, PacketSink& sink, boo
   packet.route = &qp_.attributes_.route;
   packet.path = qp_.attributes_.path;
   packet.by_reference = packet.path == Path::kLocal;
-  packet.region_key = saved.rkey;
+  packet.path_mtu = qp_.attributes_.path_mtu;
   packet.source_qpn = qp_.qpn_;
   packet.header.opcode = wire::make_opcode(transport_of(qp_.type()), opcode);
   packet.header.dest_qpn = qp_.attributes_.dest_qpn;
@@ -295,9 +293,9 @@ bool Responder::send_read(Instant now, Response& response, PacketSink& sink, boo
     blocked = true;
     return false;
   }
-  ++qp_.counters_.packets_sent;
+  qp_.counters_.packets_sent += wire_packets(packet.path_mtu, length);
   qp_.counters_.bytes_sent += length;
-  ++qp_.device_.counters().port_xmit_packets;
+  qp_.device_.counters().port_xmit_packets += wire_packets(packet.path_mtu, length);
   qp_.device_.counters().port_xmit_data += length;
   response.started = true;
   response.psn += 1;

@@ -161,6 +161,10 @@ Verdict Responder::check_length(const RxPacket& packet, const wire::OpcodeInfo& 
   auto invalid = [&](std::string why, WcStatus local = WcStatus::kRemInvReqErr) {
     return deny(Verdict::kInvalidRequest, local, std::move(why));
   };
+  if (qp_.path_mtu_differs(packet, length))
+    return invalid(fmt::format("a packet cut at path MTU {}, path MTU {} here",
+                               path_mtu_bytes(packet.path_mtu),
+                               path_mtu_bytes(qp_.attributes_.path_mtu)));
   if ((info.first || info.middle) && length != full)
     return invalid(fmt::format("a first or middle packet of {} bytes, path MTU {}", length, full));
   if (length > full) return invalid(fmt::format("a packet of {} bytes, path MTU {}", length, full));

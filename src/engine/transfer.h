@@ -19,8 +19,11 @@ struct TxPacket {
   Path path = Path::kWire;
   memory::Payload payload;
   bool by_reference = false;
+  // Of a reliable queue pair: code 1..5. The local road carries more per packet, but keeps to what
+  // two ends that disagree would meet on the wire. 0: as long as the packet is.
+  uint8_t path_mtu = 0;
   uint32_t source_qpn = 0;  // the sending queue pair (entropy for the UDP source port)
-  uint32_t region_key = 0;  // READ responses: the rkey the bytes were read under, else 0
+  uint32_t region_key = 0;  // READ responses: key of the region the bytes lie in, else 0
 };
 
 class PacketSink {
@@ -38,6 +41,7 @@ struct RxPacket {
   Gid source;
   Gid destination;
   Path path = Path::kWire;    // kWire or kLocal
+  uint8_t path_mtu = 0;       // kLocal: the sender's, as in TxPacket
   uint8_t traffic_class = 0;  // IPv4 TOS / IPv6 traffic class, with the ECN bits
   uint8_t hop_limit = 64;
   bool multicast = false;

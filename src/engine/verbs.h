@@ -113,6 +113,12 @@ inline constexpr uint32_t kGrhBytes = 40;
 // message shows progress to its timers.
 inline constexpr uint32_t kLocalPathMtu = 256 * 1024;
 
+// Packets that `bytes` of one message make on the wire at a path MTU (code 1..5; 0: one packet).
+constexpr uint32_t wire_packets(uint8_t path_mtu, uint32_t bytes) {
+  uint32_t full = path_mtu ? path_mtu_bytes(path_mtu) : UINT32_MAX;
+  return bytes <= full ? 1 : bytes / full + (bytes % full != 0);
+}
+
 // Local ACK timeout: 4.096 us * 2^code (IBA 9.7.6.1.3); code 0 means none.
 constexpr Duration ack_timeout(uint8_t code) {
   return picoseconds(4'096'000LL << (code & 31));

@@ -16,6 +16,7 @@ struct RemotePiece {
   uint64_t length;
 };
 
+constexpr uint8_t kMaxPathMtuCode = 5;
 constexpr size_t kRecordsPerTurn = 64;  // of one sender, before the next one's turn
 
 }  // namespace
@@ -34,7 +35,8 @@ struct LocalLink::Body {
   uint8_t traffic_class;
   uint8_t hop_limit;
   uint8_t forwarded;  // came over the wire to another slot
-  uint8_t reserved[5];
+  uint8_t path_mtu;   // code, engine::TxPacket
+  uint8_t reserved[4];
 };
 
 // What a record says besides its payload.
@@ -48,6 +50,7 @@ struct LocalLink::Out {
   bool by_reference;
   uint32_t source_qpn;
   uint32_t region_key;
+  uint8_t path_mtu;
 };
 
 LocalLink::LocalLink(PeerDirectory& directory, LocalArea& own, uint8_t slot, uint32_t generation,
@@ -100,7 +103,8 @@ bool LocalLink::send(const engine::TxPacket& packet) {
           false,
           packet.by_reference && packet.payload.length > kReferenceAbove,
           packet.source_qpn,
-          packet.region_key};
+          packet.region_key,
+          packet.path_mtu};
   return write(slot_of(packet.header.dest_qpn), out, packet.payload);
 }
 
@@ -112,6 +116,7 @@ bool LocalLink::forward(uint8_t slot, const engine::RxPacket& packet) {
           packet.hop_limit,
           true,
           false,
+          0,
           0,
           0};
   uint64_t before = counters_.tx_packets;
@@ -155,6 +160,7 @@ bool LocalLink::write(uint8_t slot, const Out& out, const memory::Payload& paylo
   body.traffic_class = out.traffic_class;
   body.hop_limit = out.hop_limit;
   body.forwarded = out.forwarded;
+  body.path_mtu = out.path_mtu;
   std::memcpy(at, &header, sizeof(header));
   std::memcpy(at + sizeof(header), &body, sizeof(body));
   uint8_t* rest = at + sizeof(header) + sizeof(body);
@@ -246,7 +252,8 @@ void LocalLink::visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> rec
   const bool known = packet_of(body.image, packet.header);
   const uint8_t destination_slot = slot_of(packet.header.dest_qpn);
   const bool payload_allowed = wire::opcode_info(body.image.opcode).has_payload;
-  if (!known || destination_slot != slot_ || (body.payload_bytes && !payload_allowed)) {
+  if (!known || destination_slot != slot_ || (body.payload_bytes && !payload_allowed) ||
+      body.path_mtu > kMaxPathMtuCode) {
     ++counters_.rx_malformed;
     return;
   }
@@ -293,6 +300,7 @@ void LocalLink::visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> rec
   std::memcpy(packet.source.bytes.data(), body.source, 16);
   std::memcpy(packet.destination.bytes.data(), body.destination, 16);
   packet.path = body.forwarded ? engine::Path::kWire : engine::Path::kLocal;
+  packet.path_mtu = body.path_mtu;
   packet.traffic_class = body.traffic_class;
   packet.hop_limit = body.hop_limit;
   ++counters_.rx_packets;

@@ -34,4 +34,9 @@ struct Payload {
   bool copy_out(size_t offset, uint8_t* to, size_t length) const;
 };
 
+// `length` bytes of zeros as segments of at most kZeroBytes; returns how many it wrote, at most
+// to.size().
+inline constexpr size_t kZeroBytes = 64 * 1024;
+size_t zero_segments(size_t length, std::span<Segment> to);
+
 }  // namespace verbena::memory

@@ -95,7 +95,7 @@ Grant KeyTable::within(const MemoryRegion& region, uint64_t offset, uint64_t len
   if (region.backing == Backing::kOnDemand && length > 0 && populate_ &&
       !populate_(address, length, write))
     return {KeyError::kNotPresent, nullptr, region.backing};
-  return {KeyError::kNone, address, region.backing};
+  return {KeyError::kNone, address, region.backing, region.key};
 }
 
 Grant KeyTable::check_local(uint32_t lkey, const ProtectionDomain* domain, uint64_t address,

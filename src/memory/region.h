@@ -82,6 +82,7 @@ struct Grant {  // one checked access: where the bytes are
   KeyError error = KeyError::kUnknownKey;
   uint8_t* address = nullptr;
   Backing backing = Backing::kHost;
+  uint32_t region_key = 0;  // of the region itself, also when a window led to it
 };
 
 class KeyTable {

@@ -32,6 +32,7 @@ struct World::Flight {
   std::vector<memory::Segment> segments;  // of the sender, when by reference
   uint32_t length = 0;
   bool by_reference = false;
+  uint8_t path_mtu = 0;
   uint32_t source_qpn = 0, epoch = 0, region_key = 0;
 };
 
@@ -61,8 +62,7 @@ class World::Fetcher : public memory::ForeignMemory {
                 size_t length) override {
     Host& owner = world_.hosts_[flight_.from];
     memory::KeyTable& keys = owner.device->keys();
-    bool offered = flight_.region_key ? keys.find_region(flight_.region_key) ||
-                                            keys.find_window(flight_.region_key)
+    bool offered = flight_.region_key ? keys.find_region(flight_.region_key) != nullptr
                                       : owner.epochs[flight_.source_qpn] == flight_.epoch;
     bool vanishes = world_.prng_.chance_ppm(world_.options_.lose_ppm);
     size_t copied = vanishes ? world_.prng_.below(length) : length;
@@ -249,6 +249,7 @@ bool World::send_to(size_t from, size_t to, const engine::TxPacket& packet) {
     flight.by_reference = packet.by_reference;
     flight.source_qpn = packet.source_qpn;
     flight.region_key = packet.region_key;
+    flight.path_mtu = packet.path_mtu;
     flight.epoch = hosts_[from].epochs[packet.source_qpn];
     if (flight.by_reference) {
       flight.segments.assign(packet.payload.segments.begin(), packet.payload.segments.end());
@@ -330,6 +331,7 @@ void World::deliver_local(Flight& flight) {
   rx.source = flight.route.source;
   rx.destination = flight.route.destination;
   rx.path = engine::Path::kLocal;
+  rx.path_mtu = flight.path_mtu;
   rx.traffic_class = flight.route.traffic_class;
   ++counters_.delivered;
   hosts_[flight.to].device->receive(now_, rx);

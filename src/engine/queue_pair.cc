@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "engine/device.h"
+#include "memory/fault_guard.h"
 
 namespace verbena::engine {
 
@@ -250,8 +251,8 @@ memory::KeyError QueuePair::scatter(const memory::Payload& payload, uint64_t off
         device_.keys().check_local(sge.lkey, taken_domain_, sge.address + offset, n, true);
     if (grant.error != memory::KeyError::kNone) return grant.error;
     if (grant.backing != memory::Backing::kNull && !payload.copy_out(done, grant.address, n)) {
-      lost = true;
-      return memory::KeyError::kNone;
+      lost = memory::present(grant.address, n, true);
+      return lost ? memory::KeyError::kNone : memory::KeyError::kNotPresent;
     }
     done += n;
     offset = 0;

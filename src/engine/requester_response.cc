@@ -7,6 +7,7 @@
 #include "engine/queue_pair.h"
 #include "engine/requester.h"
 #include "engine/responder.h"
+#include "memory/fault_guard.h"
 
 namespace verbena::engine {
 
@@ -188,7 +189,15 @@ bool Requester::place(Instant now, const SendWork& work, uint64_t offset,
       return false;
     }
     if (grant.backing != memory::Backing::kNull && !payload.copy_out(done, grant.address, n)) {
-      ++qp_.device_.counters().rx_payload_lost;
+      if (memory::present(grant.address, n, true)) {
+        ++qp_.device_.counters().rx_payload_lost;
+        return false;
+      }
+      if (qp_.explaining())
+        qp_.explain(fmt::format("wr_id {:#x}: response for SGE {} (addr {:#x}, length {}): {}",
+                                work.wr_id, i, sge.address, sge.length,
+                                memory::describe(memory::KeyError::kNotPresent)));
+      fail_head(now, WcStatus::kLocProtErr);
       return false;
     }
     done += n;

@@ -7,6 +7,7 @@
 
 #include "engine/device.h"
 #include "engine/queue_pair.h"
+#include "memory/fault_guard.h"
 
 namespace verbena::engine {
 
@@ -41,6 +42,13 @@ void Responder::receive(Instant now, const RxPacket& packet) {
 }
 
 // --- execution
+
+// The key was right, the memory behind it is gone.
+Verdict Responder::deny_absent(uint64_t address, uint64_t length) {
+  return deny(Verdict::kRemoteOperation, WcStatus::kLocAccessErr,
+              fmt::format("address {:#x}, {} bytes: {}", address, length,
+                          memory::describe(memory::KeyError::kNotPresent)));
+}
 
 Verdict Responder::execute(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info) {
   Verdict verdict = Verdict::kExecute;
@@ -113,8 +121,10 @@ Verdict Responder::execute_write(const RxPacket& packet, const wire::OpcodeInfo&
                   fmt::format("rkey {:#x}, address {:#x}, {} bytes: {}", write_.rkey,
                               write_.address + offset_, length, memory::describe(grant.error)));
     if (grant.backing != memory::Backing::kNull &&
-        !packet.payload.copy_out(0, grant.address, length))
-      return Verdict::kPayloadLost;
+        !packet.payload.copy_out(0, grant.address, length)) {
+      if (memory::present(grant.address, length, true)) return Verdict::kPayloadLost;
+      return deny_absent(write_.address + offset_, length);
+    }
   }
   offset_ += length;
   message_ = info.ends_message() ? Message::kNone : Message::kWrite;
@@ -147,13 +157,16 @@ Verdict Responder::execute_atomic(const RxPacket& packet, const wire::OpcodeInfo
                 "the atomic's memory is not 8-byte aligned (the region starts unaligned)");
   uint64_t original = 0;
   if (grant.backing != memory::Backing::kNull) {
-    std::atomic_ref<uint64_t> value(*reinterpret_cast<uint64_t*>(grant.address));
-    if (info.operation == wire::Operation::kFetchAdd) {
-      original = value.fetch_add(atomic.swap_add);
-    } else {
-      original = atomic.compare;
-      value.compare_exchange_strong(original, atomic.swap_add);
-    }
+    bool done = memory::guarded([&] {
+      std::atomic_ref<uint64_t> value(*reinterpret_cast<uint64_t*>(grant.address));
+      if (info.operation == wire::Operation::kFetchAdd) {
+        original = value.fetch_add(atomic.swap_add);
+      } else {
+        original = atomic.compare;
+        value.compare_exchange_strong(original, atomic.swap_add);
+      }
+    });
+    if (!done) return deny_absent(atomic.address, 8);
   }
   uint8_t index = save(info.operation, packet.header.psn, packet.header.psn);
   resources_[index].original = original;
@@ -174,8 +187,11 @@ Verdict Responder::execute_atomic_write(const RxPacket& packet) {
   uint64_t value = 0;
   if (!packet.payload.copy_out(0, reinterpret_cast<uint8_t*>(&value), sizeof(value)))
     return Verdict::kPayloadLost;
-  if (grant.backing != memory::Backing::kNull)
+  auto store = [&] {
     std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(grant.address)).store(value);
+  };
+  if (grant.backing != memory::Backing::kNull && !memory::guarded(store))
+    return deny_absent(reth.address, 8);
   ++qp_.device_.counters().rx_atomic_requests;
   uint8_t index = save(wire::Operation::kAtomicWrite, packet.header.psn, packet.header.psn);
   msn_ = (msn_ + 1) & kPsnMask;

@@ -94,6 +94,7 @@ class Responder {
   Verdict check_write_length(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict check_key(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict deny(Verdict verdict, WcStatus local, std::string why);
+  Verdict deny_absent(uint64_t address, uint64_t length);
 
   // --- responder.cc: execution
   Verdict execute(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);

@@ -14,6 +14,7 @@
 
 #include "host/process.h"
 #include "host/process_state.h"
+#include "memory/fault_guard.h"
 
 namespace verbena::host {
 namespace {
@@ -108,12 +109,16 @@ void Process::settle_bell() {
 
 Result<void> Process::start_thread() {
   State& state = *state_;
+  const char* guard = ::getenv("VERBENA_FAULT_GUARD");
+  if (!guard || strcmp(guard, "off") != 0) memory::install_fault_guard();
   state.wake_thread.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   state.wake_drivers.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!state.wake_thread.valid() || !state.wake_drivers.valid())
     return fail(errno, std::string("no descriptor for the background thread: ") + strerror(errno));
   sigset_t all, before;
   ::sigfillset(&all);
+  ::sigdelset(&all, SIGSEGV);  // blocked, a fault kills before the guard sees it
+  ::sigdelset(&all, SIGBUS);
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "link/slot.h"
+#include "memory/fault_guard.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -203,7 +204,11 @@ void UdpSender::stage(Batch& batch, const engine::TxPacket& tx, uint32_t bytes) 
   const size_t header_bytes = wire::emit_headers(tx.header, head);
   uint8_t* tail;
   if (copy) {
-    payload.copy_out(0, head + header_bytes, payload.length);
+    if (!payload.copy_out(0, head + header_bytes, payload.length)) {
+      // Gone since the engine looked: the packet travels as one that was damaged on the way.
+      std::memset(head + header_bytes, 0, payload.length);
+      spoil_next_ = true;
+    }
     tail = head + header_bytes + payload.length;
     pieces_.push_back({head, bytes});
   } else {
@@ -250,23 +255,26 @@ uint32_t UdpSender::begin_icrc(const Batch& batch, uint32_t bytes, uint16_t iden
        .destination_port = port_});
 }
 
-// Walks the pieces: everything in front of the ICRC's own four bytes.
+// Walks the pieces: everything in front of the ICRC's own four bytes. A wrong value when the
+// program has unmapped a payload since the engine looked; the kernel then refuses the message.
 uint32_t UdpSender::icrc_of(const Batch& batch, const Packet& packet,
                             uint16_t identification) const {
   uint32_t crc = begin_icrc(batch, packet.bytes, identification);
-  size_t covered = packet.bytes - wire::kIcrcBytes;
-  for (uint32_t i = 0; i < packet.pieces; ++i) {
-    const iovec& piece = pieces_[packet.first_piece + i];
-    std::span<const uint8_t> bytes(static_cast<const uint8_t*>(piece.iov_base),
-                                   std::min(covered, piece.iov_len));
-    covered -= bytes.size();
-    if (i == 0) {
-      crc = wire::icrc_bth(crc, bytes.first<wire::kBthBytes>());
-      bytes = bytes.subspan(wire::kBthBytes);
+  auto walk = [&] {
+    size_t covered = packet.bytes - wire::kIcrcBytes;
+    for (uint32_t i = 0; i < packet.pieces; ++i) {
+      const iovec& piece = pieces_[packet.first_piece + i];
+      std::span<const uint8_t> bytes(static_cast<const uint8_t*>(piece.iov_base),
+                                     std::min(covered, piece.iov_len));
+      covered -= bytes.size();
+      if (i == 0) {
+        crc = wire::icrc_bth(crc, bytes.first<wire::kBthBytes>());
+        bytes = bytes.subspan(wire::kBthBytes);
+      }
+      crc = wire::icrc_update(crc, bytes);
     }
-    crc = wire::icrc_update(crc, bytes);
-  }
-  return crc;
+  };
+  return memory::guarded(walk) ? crc : ~crc;
 }
 
 void UdpSender::fill_message(Batch& batch, msghdr& message) {

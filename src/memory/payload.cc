@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "memory/fault_guard.h"
+
 namespace verbena::memory {
 
 namespace {
@@ -30,7 +32,7 @@ bool Payload::copy_out(size_t offset, uint8_t* to, size_t count) const {
       continue;
     }
     size_t n = std::min(count, segment.length - offset);
-    std::memcpy(to, segment.address + offset, n);
+    if (!guarded([&] { std::memcpy(to, segment.address + offset, n); })) return false;
     to += n;
     count -= n;
     offset = 0;

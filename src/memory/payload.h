@@ -31,6 +31,7 @@ struct Payload {
   uint32_t length = 0;               // bytes in all segments together
   ForeignMemory* foreign = nullptr;  // null: segments are addresses of this process
 
+  // False: there is less, the foreign owner took it back, or memory on either side is not there.
   bool copy_out(size_t offset, uint8_t* to, size_t length) const;
 };
 

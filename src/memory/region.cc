@@ -1,6 +1,8 @@
 // The key table: allocation of keys and the local and remote access checks.
 #include "memory/region.h"
 
+#include "memory/fault_guard.h"
+
 namespace verbena::memory {
 
 const char* describe(KeyError error) {
@@ -20,7 +22,7 @@ const char* describe(KeyError error) {
     case KeyError::kOutOfRange:
       return "the range is not inside the registered range";
     case KeyError::kNotPresent:
-      return "the on-demand range is not mapped";
+      return "the range is not mapped (any more); unmapped before ibv_dereg_mr?";
   }
   return "?";
 }
@@ -94,6 +96,9 @@ Grant KeyTable::within(const MemoryRegion& region, uint64_t offset, uint64_t len
   uint8_t* address = region.base + offset;
   if (region.backing == Backing::kOnDemand && length > 0 && populate_ &&
       !populate_(address, length, write))
+    return {KeyError::kNotPresent, nullptr, region.backing};
+  // Reads happen later and elsewhere: whether they can is asked here. Writes tell by themselves.
+  if (region.backing == Backing::kHost && !write && !present(address, length, false))
     return {KeyError::kNotPresent, nullptr, region.backing};
   return {KeyError::kNone, address, region.backing, region.key};
 }

@@ -70,7 +70,7 @@ enum class KeyError : uint8_t {
   kNotBound,
   kNoPermission,
   kOutOfRange,
-  kNotPresent,  // on-demand memory that is not mapped now
+  kNotPresent,  // not mapped now: on-demand memory, or the program unmapped what it registered
 };
 const char* describe(KeyError error);
 

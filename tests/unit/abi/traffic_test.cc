@@ -1,9 +1,11 @@
 // Messages between two queue pairs of this process: every way to post, every way to reap.
 #include <poll.h>
+#include <sys/mman.h>
 
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "verbs_fixture.h"
 
@@ -398,6 +400,56 @@ TEST_F(Traffic, DatagramsCarryTheirHeader) {
             0);
   EXPECT_EQ(memcmp(back.grh.dgid.raw, attr.grh.dgid.raw, 16), 0);
   EXPECT_EQ(ibv_destroy_ah(ah), 0);
+}
+
+TEST_F(Traffic, LongReadThroughAWindow) {
+  make_rc_pair();
+  std::vector<uint8_t> source(200'000), target(200'000);
+  for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<uint8_t>(i * 7 + i / 251);
+  ibv_mr* from = ibv_reg_mr(pd_, source.data(), source.size(), kAccess);
+  ibv_mr* to = ibv_reg_mr(pd_, target.data(), target.size(), kAccess);
+  ibv_mw* window = ibv_alloc_mw(pd_, IBV_MW_TYPE_1);
+  ibv_mw_bind bind{.wr_id = 1,
+                   .send_flags = IBV_SEND_SIGNALED,
+                   .bind_info = {from, reinterpret_cast<uint64_t>(source.data()), source.size(),
+                                 IBV_ACCESS_REMOTE_READ}};
+  ASSERT_EQ(ibv_bind_mw(qp_[1], window, &bind), 0);
+  expect_success(reap(), IBV_WC_BIND_MW, 1);
+  begin(2);
+  ibv_wr_rdma_read(sender_, window->rkey, reinterpret_cast<uint64_t>(source.data()));
+  ibv_wr_set_sge(sender_, to->lkey, reinterpret_cast<uint64_t>(target.data()),
+                 static_cast<uint32_t>(target.size()));
+  ASSERT_EQ(ibv_wr_complete(sender_), 0);
+  expect_success(reap(), IBV_WC_RDMA_READ, 2);
+  EXPECT_EQ(source, target);
+  EXPECT_EQ(ibv_dealloc_mw(window), 0);
+  EXPECT_EQ(ibv_dereg_mr(from), 0);
+  EXPECT_EQ(ibv_dereg_mr(to), 0);
+}
+
+// An adapter has pinned the pages and never notices; here the packet is refused and the program
+// lives.
+TEST_F(Traffic, MemoryUnmappedWhileRegisteredIsRefused) {
+  constexpr uint32_t kLength = 20'000;
+  std::vector<uint8_t> source(kLength, 5);
+  for (int protection : {PROT_NONE, PROT_READ}) {
+    for (uint32_t length : {8u, kLength}) {  // inside the packet, by reference
+      make_rc_pair();
+      void* gone = mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      ibv_mr* mr = ibv_reg_mr(pd_, gone, kLength, kAccess);
+      ibv_mr* from = ibv_reg_mr(pd_, source.data(), kLength, kAccess);
+      ASSERT_EQ(mprotect(gone, kLength, protection), 0);
+      begin(2);
+      ibv_wr_rdma_write(sender_, mr->rkey, reinterpret_cast<uint64_t>(gone));
+      ibv_wr_set_sge(sender_, from->lkey, reinterpret_cast<uint64_t>(source.data()), length);
+      ASSERT_EQ(ibv_wr_complete(sender_), 0);
+      EXPECT_EQ(reap().status, IBV_WC_REM_OP_ERR) << protection << ", " << length;
+      EXPECT_EQ(ibv_dereg_mr(mr), 0);
+      EXPECT_EQ(ibv_dereg_mr(from), 0);
+      munmap(gone, kLength);
+      for (ibv_qp*& qp : qp_) EXPECT_EQ(ibv_destroy_qp(std::exchange(qp, nullptr)), 0);
+    }
+  }
 }
 
 TEST_F(Traffic, WindowsOfBothTypes) {

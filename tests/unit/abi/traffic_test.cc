@@ -435,7 +435,8 @@ TEST_F(Traffic, MemoryUnmappedWhileRegisteredIsRefused) {
   for (int protection : {PROT_NONE, PROT_READ}) {
     for (uint32_t length : {8u, kLength}) {  // inside the packet, by reference
       make_rc_pair();
-      void* gone = mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      void* gone =
+          mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       ibv_mr* mr = ibv_reg_mr(pd_, gone, kLength, kAccess);
       ibv_mr* from = ibv_reg_mr(pd_, source.data(), kLength, kAccess);
       ASSERT_EQ(mprotect(gone, kLength, protection), 0);

@@ -37,6 +37,7 @@ ibv_mw* alloc_mw(ibv_pd* base, ibv_mw_type type) {
     Mw* mw = windows().take();
     ++live_windows;
     mw->pd = pd;
+    mw->context = ContextHold(base->context);
     mw->engine.domain = &pd->domain->engine;
     mw->engine.type = static_cast<uint8_t>(type);
     host::Process& process = host::Process::get();

@@ -127,6 +127,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
                          attr->comp_mask);
     auto* td = new Td{};
     td->base.context = context;
+    td->context = ContextHold(context);
     return &td->base;
   });
 }
@@ -176,6 +177,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
       return nullptr;
     }
     xrcd->base.context = context;
+    xrcd->context = ContextHold(context);
     return &xrcd.release()->base;
   });
 }

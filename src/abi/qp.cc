@@ -127,6 +127,7 @@ engine::QpInit engine_init(const QpSpec& spec, const ibv_qp_cap& cap) {
 void fill_public(Qp& qp, ibv_context* context, const QpSpec& spec) {
   ibv_qp& base = *qp.plain();
   base.context = context;
+  qp.context = ContextHold(context);
   base.qp_context = spec.user_context;
   base.handle = next_handle();
   base.state = IBV_QPS_RESET;

@@ -50,6 +50,7 @@ ibv_srq* make_srq(const char* call, ibv_context* context, const SrqSpec& spec) {
   srq->xrcd = spec.xrcd;
   srq->cq = spec.cq;
   srq->base.context = context;
+  srq->context = ContextHold(context);
   srq->base.srq_context = spec.user_context;
   srq->base.pd = &spec.pd->base;
   srq->base.handle = next_handle();

@@ -70,10 +70,14 @@ void Device::abandon_queue_pairs() {
     if (!qp) continue;
     qp->reset();
     qp->attributes_.state = QpState::kErr;
+    qp->abandoned_ = true;
+    qp->ready_ = false;
   }
   ready_.clear();
   attachments_.clear();
   events_.clear();
+  overrun_.clear();
+  lost_completions_.clear();
 }
 
 QueuePair* Device::find_qp(uint32_t qpn) {

@@ -53,7 +53,8 @@ class Device {
   // The slot lease of this process. Only while no queue pair exists.
   void qpn_base(uint32_t base) { options_.qpn_base = base; }
   // fork: the child keeps domains, regions and completion queues (its memory is a copy), but the
-  // parent's queue pairs are not its own. They move to ERR without a completion or a packet.
+  // parent's queue pairs are not its own. They move to ERR without a completion or a packet and stay
+  // there (modify() refuses with EIO); what is posted to them flushes.
   void abandon_queue_pairs();
 
   // --- data

@@ -135,6 +135,10 @@ uint32_t without_other_half(QpType type, uint32_t mask) {
 }  // namespace
 
 Result<void> QueuePair::modify(Instant now, const QpAttributes& wanted, uint32_t mask) {
+  if (abandoned_)
+    return fail(EIO,
+                "modify_qp: the queue pair belongs to the process that forked this one; create"
+                " another here");
   mask = without_other_half(type(), mask);
   QpState from = state();
   if (mask & kAttrCurState) {

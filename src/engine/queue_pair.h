@@ -83,6 +83,10 @@ class QueuePair {
   // inline size), ENOMEM (queue full), EOPNOTSUPP. The cause goes to the explain log.
   int post_send(Instant now, const SendRequest& request);
   int post_receive(uint64_t wr_id, std::span<const Sge> sges);
+  // After receives were posted: in ERR they complete at once, as sends do, whoever drives the device.
+  void flush_posted(Instant now) {
+    if (state() == QpState::kErr) flush_receives(now);
+  }
 
   // Send work requests that fit now.
   uint32_t send_room() const { return send_queue_.room(); }
@@ -148,6 +152,7 @@ class QueuePair {
 
   QpCounters counters_;
 
+  bool abandoned_ = false;        // the parent's, in a forked child
   bool ready_ = false;            // on the device's ready list
   Instant timer_at_ = kNever;     // key in the device's timer heap
   size_t timer_slot_ = SIZE_MAX;  // place in it; SIZE_MAX: not in the heap

@@ -340,6 +340,26 @@ TEST(State, TimersFireInTheirOrder) {
   EXPECT_EQ(rig.device.next_deadline(), kNever);
 }
 
+// --- fork
+
+TEST(State, AnAbandonedQueuePairStaysInErrorAndFlushes) {
+  Rig rig;
+  rig.send(10);  // on the ready list at the moment of the fork
+  rig.device.abandon_queue_pairs();
+  EXPECT_THAT(rig.transmit(), IsEmpty());
+  EXPECT_THAT(rig.poll_send(), IsEmpty()) << "that was the parent's request";
+  rig.post_recv(7, {rig.sge(0, 10)});
+  rig.transmit();
+  EXPECT_THAT(summary(rig.poll_receive()), ElementsAre("7:WR_FLUSH_ERR"));
+  rig.post_recv(8, {rig.sge(0, 10)});
+  rig.qp->flush_posted(rig.now);
+  EXPECT_THAT(summary(rig.poll_receive()), ElementsAre("8:WR_FLUSH_ERR"));
+  auto done = rig.modify(rig.qp, QpState::kReset);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, EIO);
+  EXPECT_EQ(rig.qp->state(), QpState::kErr);
+}
+
 // --- modify_qp
 
 TEST(State, ModifyNamesWhatIsWrong) {

@@ -369,6 +369,7 @@ int ibv_dereg_mr(ibv_mr* base) {
     if (mr->imported)
       return refuse(EINVAL, "ibv_dereg_mr: an imported region ends with ibv_unimport_mr");
     Region* region = mr->region;
+    Region was;
     {
       host::Process& process = host::Process::get();
       host::Process::Guard guard(process);
@@ -379,13 +380,14 @@ int ibv_dereg_mr(ibv_mr* base) {
                       region->engine.bound_windows);
       process.withdraw_key(region->engine.key);
       process.engine().keys().remove(region->engine.key);
+      // Under the lock: a bind that waits in a send queue may name the region.
+      was = std::exchange(*region, Region{});
+      regions().give(region);
     }
     mr_handles().remove(base->handle);
-    if (region->mapping) munmap(region->mapping, region->mapping_length);
-    if (region->dm) --region->dm->users;
+    if (was.mapping) munmap(was.mapping, was.mapping_length);
+    if (was.dm) --was.dm->users;
     leave_domain(mr->pd);
-    *region = Region{};
-    regions().give(region);
     delete mr;
     --live_regions;
     return 0;

@@ -218,9 +218,7 @@ bool Responder::invalidate(uint32_t rkey) {
   if (!window || window->type != 2 || !window->region || window->domain != domain() ||
       window->qpn != qp_.qpn_)
     return false;
-  --window->region->bound_windows;
-  window->region = nullptr;
-  window->length = 0;
+  window->unbind();
   return true;
 }
 

@@ -49,6 +49,43 @@ TEST_F(Window, BindGivesAKeyForItsRangeOnly) {
   EXPECT_EQ(write(rig, 201, window.key, 1001, 100), 0x62);
 }
 
+// The memory of a region or window may be another's when a queued bind gets its turn.
+TEST_F(Window, ABindOfWhatIsGoneFails) {
+  for (bool region : {true, false}) {
+    Rig rig;
+    memory::MemoryWindow window{.domain = &rig.domain, .type = 2};
+    rig.device.keys().insert(&window);
+    SendRequest request = rig.request(WrOpcode::kBindMw, {});
+    request.bind = {&window, &rig.region, window.key + 1, rig.address(0), 100,
+                    memory::kRemoteRead, window.key, rig.region.key};
+    rig.send(10);
+    rig.transmit();
+    ASSERT_EQ(rig.post(request), 0);
+    if (region) {
+      rig.device.keys().remove(rig.region.key);
+      rig.device.keys().insert(&rig.region);
+    } else {
+      rig.device.keys().remove(window.key);
+      rig.device.keys().insert(&window);
+    }
+    uint32_t key = window.key;
+    rig.ack(100);
+    rig.transmit();
+    EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:MW_BIND_ERR", "2:SUCCESS"));
+    EXPECT_EQ(window.key, key);
+    EXPECT_EQ(window.region, nullptr);
+    EXPECT_EQ(rig.region.bound_windows, 0u);
+  }
+}
+
+TEST_F(Window, AWindowWithoutAKeyIsNotRekeyed) {
+  Rig rig;
+  memory::MemoryWindow gone{.domain = &rig.domain, .type = 2};
+  rig.device.keys().insert(&gone);
+  rig.device.keys().remove(gone.key);
+  EXPECT_EQ(rig.device.keys().rekey(&gone, 5), 0u);
+}
+
 TEST_F(Window, OldKeyIsRefused) {
   Rig rig;
   memory::MemoryWindow window = make(rig);

@@ -192,7 +192,7 @@ int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   {
     host::Process::Guard guard(host::Process::get());
     if (!qp->queue()) return EIO;
-    from = qp->queue()->attributes();
+    from = qp->queue()->current_attributes();
   }
   *attr = {};
   attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(from.state);

@@ -174,9 +174,10 @@ Result<void> QueuePair::modify(Instant now, const QpAttributes& wanted, uint32_t
   if (from == QpState::kSqd && (mask & kAttrMaxDestRdAtomic))
     responder_.resize(attributes_.max_dest_rd_atomic);
   if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_.reload_retries();
-  if (from == QpState::kRts && to == QpState::kSqd && requester_.drained() &&
-      attributes_.sqd_async_notify)
-    device_.report({Event::kQp, AsyncType::kSqDrained, nullptr, this, nullptr});
+  if (from == QpState::kRts && to == QpState::kSqd) {
+    if (!(mask & kAttrEnSqdAsyncNotify)) attributes_.sqd_async_notify = false;
+    if (requester_.drained()) requester_.report_drained();
+  }
   wake();
   return {};
 }

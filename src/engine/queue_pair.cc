@@ -74,6 +74,14 @@ uint32_t QueuePair::packet_bytes() const {
   return path_mtu_bytes(attributes_.path_mtu);
 }
 
+QpAttributes QueuePair::current_attributes() const {
+  QpAttributes current = attributes_;
+  if (requester_.started())
+    current.sq_psn = (type() == QpType::kUd ? datagram_psn_ : requester_.transmit_psn()).value();
+  if (responder_.started() && type() != QpType::kUd) current.rq_psn = responder_.expected().value();
+  return current;
+}
+
 bool QueuePair::explaining() const {
   return device_.explaining();
 }

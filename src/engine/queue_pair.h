@@ -74,6 +74,9 @@ class QueuePair {
   QpState state() const { return attributes_.state; }
   const QpInit& init() const { return init_; }
   const QpAttributes& attributes() const { return attributes_; }
+  // What ibv_query_qp reports: the attributes, with sq_psn the next PSN to be sent and rq_psn the
+  // next one expected once the queue pair sends and receives.
+  QpAttributes current_attributes() const;
   const QpCounters& counters() const { return counters_; }
 
   // ibv_modify_qp. The error names the attribute (EINVAL) or the limit.

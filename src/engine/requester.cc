@@ -72,6 +72,7 @@ wire::Transport transport_of(QpType type) {
 }  // namespace
 
 void Requester::start(Psn first) {
+  started_ = true;
   una_ = sent_limit_ = first;
   next_ = qp_.send_queue_.head();
   offset_ = 0;

@@ -22,6 +22,9 @@ class Requester {
   explicit Requester(QueuePair& qp) : qp_(qp) {}
 
   void start(Psn first);  // RTR -> RTS
+  bool started() const { return started_; }
+  // The PSN of the next packet to leave.
+  Psn transmit_psn() const;
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
   void receive(Instant now, const RxPacket& packet);  // ACK, NAK, READ response, atomic response
   void on_time(Instant now);
@@ -32,6 +35,8 @@ class Requester {
   void reload_retries();
   // SQD: true once every started work request has completed.
   bool drained() const;
+  // SQ_DRAINED, once per request for it (IBV_QP_EN_SQD_ASYNC_NOTIFY).
+  void report_drained();
 
   // The payload of `work` from `offset` as a scatter list, its SGEs' keys checked; valid until the
   // next call. False: `why` names the SGE (only if the device explains).
@@ -51,7 +56,6 @@ class Requester {
   void build_request(const SendWork& work, TxPacket& packet) const;
   void sent(Instant now, SendWork& work, uint32_t packets);
   Gate fail_next(Instant now, WcStatus status, const std::string& why);
-  Psn transmit_psn() const;
   uint32_t packets_of(const SendWork& work) const;
   uint32_t chunk_packets(const SendWork& work, uint32_t offset) const;
   void arm_timer(Instant now);
@@ -79,6 +83,7 @@ class Requester {
   bool place(Instant now, const SendWork& work, uint64_t offset, const memory::Payload& payload);
 
   QueuePair& qp_;
+  bool started_ = false;
   Psn una_;                 // oldest PSN not acknowledged
   Psn sent_limit_;          // one after the highest PSN ever sent
   uint32_t next_ = 0;       // send queue index of the work request to transmit next

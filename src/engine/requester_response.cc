@@ -1,5 +1,6 @@
 // The requester, listening: acknowledgements, NAKs, READ and atomic responses, timers, repair.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -109,10 +110,12 @@ void Requester::complete_head_run(Instant now) {
     fail_head(now, failed_status_);
     return;
   }
-  if (qp_.state() == QpState::kSqd && qp_.attributes_.sqd_async_notify && drained()) {
-    qp_.attributes_.sqd_async_notify = false;
-    qp_.device_.report({Event::kQp, AsyncType::kSqDrained, nullptr, &qp_, nullptr});
-  }
+  if (qp_.state() == QpState::kSqd && drained()) report_drained();
+}
+
+void Requester::report_drained() {
+  if (!std::exchange(qp_.attributes_.sqd_async_notify, false)) return;
+  qp_.device_.report({Event::kQp, AsyncType::kSqDrained, nullptr, &qp_, nullptr});
 }
 
 // --- what arrives

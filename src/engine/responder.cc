@@ -11,6 +11,7 @@
 namespace verbena::engine {
 
 void Responder::start(Psn expected, uint32_t depth) {
+  started_ = true;
   expected_ = expected;
   resize(depth);
 }

@@ -55,6 +55,7 @@ class Responder {
   // `srq` is going away; a message on its way into it has lost its place.
   void forget(const SharedReceiveQueue* srq);
 
+  bool started() const { return started_; }
   Psn expected() const { return expected_; }
 
  private:
@@ -128,6 +129,7 @@ class Responder {
   void fail_read(Instant now, Response& response, memory::KeyError error);
 
   QueuePair& qp_;
+  bool started_ = false;
   Psn expected_;
   uint32_t msn_ = 0;
   bool nak_sent_ = false;  // one NAK until the expected PSN arrives

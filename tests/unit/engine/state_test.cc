@@ -118,6 +118,30 @@ TEST(State, IdleSendQueueIsDrainedAtOnce) {
   EXPECT_THAT(rig.take_async(), ElementsAre(AsyncType::kSqDrained));
 }
 
+TEST(State, DrainingIsToldOnlyToThoseWhoAsked) {
+  Rig rig;
+  QpAttributes a;
+  ASSERT_TRUE(drain(rig));
+  EXPECT_THAT(rig.take_async(), ElementsAre(AsyncType::kSqDrained));
+  EXPECT_FALSE(rig.qp->attributes().sqd_async_notify);
+  a.state = QpState::kRts;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, kAttrState));
+  a.state = QpState::kSqd;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, kAttrState));
+  EXPECT_THAT(rig.take_async(), IsEmpty());
+
+  Rig busy;  // asked for once, never told, not asked for again
+  busy.send(10);
+  busy.transmit();
+  ASSERT_TRUE(drain(busy));
+  a.state = QpState::kRts;
+  ASSERT_TRUE(busy.qp->modify(busy.now, a, kAttrState));
+  a.state = QpState::kSqd;
+  ASSERT_TRUE(busy.qp->modify(busy.now, a, kAttrState));
+  busy.ack(100);
+  EXPECT_THAT(busy.take_async(), IsEmpty());
+}
+
 TEST(State, ResponderDepthMayChangeInSqdWithoutForgetting) {
   Rig rig;
   rig.receive(rig.atomic(Opcode::kRcFetchAdd, 200, 64, 5));
@@ -338,6 +362,31 @@ TEST(State, TimersFireInTheirOrder) {
       if (qp->attributes().timeout == timeout) rig.device.destroy_qp(qp);
   }
   EXPECT_EQ(rig.device.next_deadline(), kNever);
+}
+
+// --- query_qp
+
+TEST(State, QueriedPsnsAreTheNextOnes) {
+  Rig rig;
+  EXPECT_EQ(rig.qp->current_attributes().sq_psn, 100u);
+  EXPECT_EQ(rig.qp->current_attributes().rq_psn, 200u);
+  rig.send(600);  // three packets
+  rig.transmit();
+  rig.post_recv(1, {rig.sge(0, 10)});
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 200, true), bytes(4));
+  EXPECT_EQ(rig.qp->current_attributes().sq_psn, 103u);
+  EXPECT_EQ(rig.qp->current_attributes().rq_psn, 201u);
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kErr));
+  EXPECT_EQ(rig.qp->current_attributes().sq_psn, 103u);
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kReset));
+  EXPECT_EQ(rig.qp->current_attributes().sq_psn, 0u);
+  Rig rtr({.state = QpState::kRtr});
+  EXPECT_EQ(rtr.qp->current_attributes().sq_psn, 0u);
+  EXPECT_EQ(rtr.qp->current_attributes().rq_psn, 200u);
+  Rig ud({.type = QpType::kUd});
+  ud.send(10);
+  ud.transmit();
+  EXPECT_EQ(ud.qp->current_attributes().sq_psn, 101u);
 }
 
 // --- fork

@@ -71,7 +71,7 @@ TEST_F(Window, ABindOfWhatIsGoneFails) {
     uint32_t key = window.key;
     rig.ack(100);
     rig.transmit();
-    EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:MW_BIND_ERR", "2:SUCCESS"));
+    EXPECT_THAT(summary(rig.poll_send()), ElementsAre("2:SUCCESS", "1:MW_BIND_ERR"));
     EXPECT_EQ(window.key, key);
     EXPECT_EQ(window.region, nullptr);
     EXPECT_EQ(rig.region.bound_windows, 0u);

@@ -67,6 +67,7 @@ Verdict Responder::execute(Instant now, const RxPacket& packet, const wire::Opco
     case wire::Operation::kFlush:
       // Memory here is coherent and not persistent beyond the process: a flush is ordering only,
       // and everything before it has been placed.
+      msn_ = (msn_ + 1) & kPsnMask;
       queue_answer(save(info.operation, packet.header.psn, packet.header.psn), packet.header.psn, 0,
                    0);
       break;
@@ -186,7 +187,6 @@ Verdict Responder::execute_atomic_write(const RxPacket& packet) {
 
 // The last packet of a SEND or WRITE was placed (the others count where they are executed).
 void Responder::finish_message(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info) {
-  if (info.operation == wire::Operation::kFlush) msn_ = (msn_ + 1) & kPsnMask;
   if (info.operation != wire::Operation::kSend && info.operation != wire::Operation::kWrite) return;
   msn_ = (msn_ + 1) & kPsnMask;
   if (info.operation == wire::Operation::kWrite && !info.immediate) return;

@@ -94,6 +94,7 @@ class Responder {
   Verdict check_length(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict check_write_length(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict check_key(const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict check_flush_key(const wire::Packet& header, uint32_t needed);
   Verdict deny(Verdict verdict, WcStatus local, std::string why);
 
   // --- responder.cc: execution

@@ -114,6 +114,54 @@ TEST_F(Window, PermissionsAreTheWindowsOwn) {
   EXPECT_EQ(write(rig, 200, window.key, 1000, 8), 0x62);
 }
 
+wire::Packet flush_request(Rig& rig, uint32_t psn, uint32_t rkey, uint64_t address,
+                           uint32_t length, uint8_t selectivity) {
+  wire::Packet p = rig.packet(Opcode::kRcFlush, psn, true);
+  p.reth = {address, rkey, length};
+  p.feth = {1, selectivity};
+  return p;
+}
+
+TEST_F(Window, FlushOfAWholeWindowAsksForItsKeyOnly) {
+  for (uint32_t zero_based : {uint32_t{0}, uint32_t{memory::kZeroBased}}) {
+    Rig rig;
+    memory::MemoryWindow window = make(rig);
+    rig.device.keys().insert(&window);
+    ASSERT_EQ(bind(rig, window, 1000, 100, memory::kFlushGlobal | zero_based), "SUCCESS");
+    rig.receive(flush_request(rig, 200, window.key, 0, 0, 1));
+    auto sent = rig.transmit();
+    ASSERT_THAT(summary(sent), ElementsAre("RC_READ_RESPONSE_ONLY 200"));
+    EXPECT_EQ(sent[0].header.aeth.msn, 1u) << "the flush counts as a message";
+    rig.receive(flush_request(rig, 201, window.key ^ 1, 0, 0, 1));
+    EXPECT_EQ(rig.transmit().back().syndrome(), 0x62);
+  }
+}
+
+int populated = 0;
+
+TEST_F(Window, FlushMakesNoPagePresent) {
+  populated = 0;
+  Rig rig;
+  rig.device.keys().remove(rig.region.key);
+  memory::KeyTable counting(3, [](uint8_t*, size_t, bool) {
+    ++populated;
+    return true;
+  });
+  std::swap(rig.device.keys(), counting);
+  rig.region.backing = memory::Backing::kOnDemand;
+  rig.region.iova = 0;
+  rig.region.length = UINT64_MAX;  // the implicit region
+  rig.device.keys().insert(&rig.region);
+  rig.receive(flush_request(rig, 200, rig.region.key, 0, 0, 1));
+  rig.receive(flush_request(rig, 201, rig.region.key, 4096, 1 << 30, 0));
+  EXPECT_THAT(summary(rig.transmit()),
+              ElementsAre("RC_READ_RESPONSE_ONLY 200", "RC_READ_RESPONSE_ONLY 201"));
+  EXPECT_EQ(populated, 0);
+  rig.region.length = 8192;
+  rig.receive(flush_request(rig, 202, rig.region.key, 4096, 4097, 0));
+  EXPECT_EQ(rig.transmit().back().syndrome(), 0x62) << "one byte behind the end";
+}
+
 TEST_F(Window, ZeroBasedCountsFromItsStart) {
   Rig rig;
   memory::MemoryWindow window = make(rig);

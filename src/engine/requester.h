@@ -57,6 +57,7 @@ class Requester {
   void sent(Instant now, SendWork& work, uint32_t packets);
   Gate fail_next(Instant now, WcStatus status, const std::string& why);
   uint32_t packets_of(const SendWork& work) const;
+  uint32_t chunk_end(const SendWork& work, uint32_t offset) const;
   uint32_t chunk_packets(const SendWork& work, uint32_t offset) const;
   void arm_timer(Instant now);
   void seek(Psn psn);
@@ -79,7 +80,8 @@ class Requester {
   void advance(Instant now, Psn psn);
   void complete_head_run(Instant now);
   bool go_back(Instant now, Psn psn, WcStatus status, const char* cause);
-  void update_credits(const wire::Aeth& aeth);
+  void update_credits(const RxPacket& packet);
+  bool counts_differ(Psn psn, uint32_t msn);
   bool place(Instant now, const SendWork& work, uint64_t offset, const memory::Payload& payload);
 
   QueuePair& qp_;
@@ -92,6 +94,7 @@ class Requester {
   uint32_t ssn_ = 0;
   uint32_t credit_limit_ = 0;  // highest SSN a SEND may have; valid if credits_known_
   bool credits_known_ = false;
+  bool split_ = false;            // the peer may have counted more messages than ssn_ says
   uint32_t window_packets_ = 0;   // PSNs in flight at most
   uint32_t allowed_packets_ = 0;  // now: 1 after a timeout, doubled by every progress
   uint32_t since_ack_request_ = 0;

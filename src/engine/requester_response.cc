@@ -13,7 +13,7 @@ namespace verbena::engine {
 
 void Requester::receive(Instant now, const RxPacket& packet) {
   const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
-  if (info.has(wire::Header::kAeth)) update_credits(packet.header.aeth);
+  if (info.has(wire::Header::kAeth)) update_credits(packet);
   Psn psn = packet.header.psn;
   if (psn.distance(una_) < 0 || psn.distance(sent_limit_) >= 0) {
     // Behind the window: an answer to something already repaired. Ahead: never sent.
@@ -43,13 +43,28 @@ void Requester::receive(Instant now, const RxPacket& packet) {
   }
 }
 
-void Requester::update_credits(const wire::Aeth& aeth) {
+// After a READ was asked for in smaller parts, the peer's message count may run ahead of ours, and a
+// limit made from it would let SENDs go that nobody has a receive for. The counts are brought
+// together when everything sent is answered; until then the old limit stands.
+bool Requester::counts_differ(Psn psn, uint32_t msn) {
+  if (!split_) return false;
+  const SendQueue& queue = qp_.send_queue_;
+  bool partial = next_ != queue.tail() && queue.at(next_).started;
+  if (partial || psn + 1 != sent_limit_) return true;
+  ssn_ = msn;
+  split_ = false;
+  return false;
+}
+
+void Requester::update_credits(const RxPacket& packet) {
+  const wire::Aeth& aeth = packet.header.aeth;
   if ((aeth.syndrome & syndrome::kTypeMask) != syndrome::kAck) return;
   uint8_t code = aeth.syndrome & syndrome::kValueMask;
   if (code == syndrome::kNoCredits) {
     credits_known_ = false;
     return;
   }
+  if (counts_differ(packet.header.psn, aeth.msn)) return;
   uint32_t limit = (aeth.msn + credits_of_code(code)) & kPsnMask;
   if (!credits_known_ || Psn(limit).after(Psn(credit_limit_))) credit_limit_ = limit;
   credits_known_ = true;

@@ -101,8 +101,13 @@ ibv_qp_cap granted(const QpSpec& spec) {
   return cap;
 }
 
-engine::QpInit engine_init(const QpSpec& spec, const ibv_qp_cap& cap) {
+engine::QpInit engine_init(const host::DeviceModel& model, const QpSpec& spec,
+                           const ibv_qp_cap& cap) {
   engine::QpInit init;
+  init.port_mtu = model.path_mtu;
+  // One octet of struct ibv_qp_attr each.
+  init.max_rd_atomic = std::min<uint32_t>(model.limits.max_qp_init_rd_atom, UINT8_MAX);
+  init.max_dest_rd_atomic = std::min<uint32_t>(model.limits.max_qp_rd_atom, UINT8_MAX);
   init.type = static_cast<engine::QpType>(spec.type);
   if (spec.type == IBV_QPT_XRC_RECV) {
     init.xrc_domain = cast(spec.xrcd)->domain;
@@ -175,7 +180,7 @@ ibv_qp* make_qp(const char* call, ibv_context* context, const QpSpec& spec, ibv_
       return refuse_null(ENOMEM, "{}: the device's max_qp = {} are in use", call,
                          model->limits.max_qp);
     siblings.reserve(siblings.size() + 1);
-    auto made = process.engine().create_qp(engine_init(spec, cap));
+    auto made = process.engine().create_qp(engine_init(*model, spec, cap));
     if (!made) return refuse_null(made.error().code, "{}: {}", call, made.error().message);
     core->queue = *made;
     core->queue->owner = core.get();

@@ -11,7 +11,6 @@ namespace verbena::engine {
 
 namespace {
 
-constexpr uint32_t kPrivilegedQkey = 0x80000000u;
 // What programs read the packet type from: bit 3 UDP, bits 2:0 2 = IPv4, 1 = IPv6.
 constexpr uint8_t kServiceLevelIpv4 = 0xa;
 constexpr uint8_t kServiceLevelIpv6 = 0x9;
@@ -33,9 +32,9 @@ TransmitState QueuePair::transmit_datagrams(Instant now, PacketSink& sink, uint3
 bool QueuePair::send_datagram(Instant now, SendWork& work, PacketSink& sink, bool& blocked) {
   TxPacket packet;
   uint32_t length = work.length;
-  bool oversize = length > device_.options().port_mtu;
+  bool oversize = length > init_.port_mtu;
   std::string why;
-  if (!requester_.gather(work, 0, std::min(length, device_.options().port_mtu), packet, why)) {
+  if (!requester_.gather(work, 0, std::min(length, init_.port_mtu), packet, why)) {
     explain(fmt::format("wr_id {:#x} fails with LOC_PROT_ERR: {}", work.wr_id, why));
     requester_.fail_head(now, WcStatus::kLocProtErr);
     return false;
@@ -58,7 +57,7 @@ bool QueuePair::send_datagram(Instant now, SendWork& work, PacketSink& sink, boo
     explain(
         fmt::format("wr_id {:#x}: a datagram of {} bytes is above the port's MTU of {} and was"
                     " not sent",
-                    work.wr_id, length, device_.options().port_mtu));
+                    work.wr_id, length, init_.port_mtu));
   } else {
     if (!sink.send(packet)) {
       blocked = true;

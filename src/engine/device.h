@@ -16,11 +16,9 @@ namespace verbena::engine {
 
 struct DeviceOptions {
   uint32_t qpn_base = 0;     // slot << 16; queue pair numbers are base + 1 .. base + 65535
-  uint32_t port_mtu = 4096;  // bytes: largest path MTU the port carries
   uint64_t seed = 1;         // of the keys' random bits
   memory::Populate populate = nullptr;
   bool explain = false;
-  uint32_t max_rd_atomic = 128;  // per queue pair, either direction
 };
 
 enum class TransmitResult : uint8_t {
@@ -49,7 +47,6 @@ class Device {
   bool take_from_srq(SharedReceiveQueue* srq, ReceiveWork& to);
   int attach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL
   int detach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL when not attached
-  void port_mtu(uint32_t bytes) { options_.port_mtu = bytes; }
   // The slot lease of this process. Only while no queue pair exists.
   void qpn_base(uint32_t base) { options_.qpn_base = base; }
   // fork: the child keeps domains, regions and completion queues (its memory is a copy), but the
@@ -87,7 +84,6 @@ class Device {
     Gid group;
     QueuePair* qp;
   };
-  void deliver(Instant now, QueuePair& qp, const RxPacket& packet);
   void sift_up(size_t slot);
   void sift_down(size_t slot);
   void fail_overrun(Instant now);

@@ -30,6 +30,10 @@ struct QpInit {
   uint32_t receive_work_requests = 0;
   uint32_t receive_sges = 0;
   bool signal_all = false;  // sq_sig_all
+  // What the device of this queue pair can do.
+  uint32_t port_mtu = 4096;           // bytes: largest path MTU and datagram
+  uint32_t max_rd_atomic = 128;       // READs and atomics outstanding as requester
+  uint32_t max_dest_rd_atomic = 128;  // as responder; at most 255
 };
 
 // Fields as in struct ibv_qp_attr; units as there.

@@ -107,6 +107,7 @@ constexpr uint32_t path_mtu_bytes(uint8_t code) {
 }
 
 inline constexpr uint32_t kMulticastQpn = 0xffffff;
+inline constexpr uint32_t kPrivilegedQkey = 1u << 31;  // IBA 10.2.5
 inline constexpr uint32_t kMaxMessageBytes = 1u << 31;
 inline constexpr uint32_t kGrhBytes = 40;
 // One packet of the same-host link: large enough for memcpy speed, small enough that a long

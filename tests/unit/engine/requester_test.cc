@@ -394,10 +394,10 @@ TEST(Requester, PartsOfALostReadRequestGiveNoCredit) {
   wire::Packet middle = rig.packet(Opcode::kRcReadResponseMiddle, 103);
   rig.receive(middle, bytes(256));
   wire::Packet last = rig.packet(Opcode::kRcReadResponseLast, 104);
-  last.aeth = {0, 3};
+  last.aeth = {0, 5};  // as if more parts had been asked for
   rig.receive(last, bytes(256));
   EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_ONLY 105")) << "one probe";
-  rig.ack(105, 1, 4);  // one credit: message 5 on the peer's count
+  rig.ack(105, 1, 6);  // one credit: message 7 on the peer's count
   EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_ONLY 106"));
 }
 

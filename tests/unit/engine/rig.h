@@ -69,6 +69,8 @@ struct RigOptions {
   uint32_t srq_work_requests = 16;
   Path path = Path::kWire;
   QpState state = QpState::kRts;
+  uint32_t port_mtu = 4096;
+  uint32_t max_dest = 128;  // READs and atomics the device takes as responder
 };
 
 class Rig {

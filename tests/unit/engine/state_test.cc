@@ -412,7 +412,7 @@ TEST(State, AnAbandonedQueuePairStaysInErrorAndFlushes) {
 // --- modify_qp
 
 TEST(State, ModifyNamesWhatIsWrong) {
-  Rig rig({.state = QpState::kReset});
+  Rig rig({.state = QpState::kReset, .port_mtu = 1024, .max_dest = 100});
   auto refused = [&](QpAttributes a, uint32_t mask, int code, const char* text) {
     auto done = rig.qp->modify(rig.now, a, mask);
     ASSERT_FALSE(done) << text;
@@ -428,6 +428,7 @@ TEST(State, ModifyNamesWhatIsWrong) {
   uint32_t init = kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags;
   refused(a, init & ~kAttrPort, EINVAL, "IBV_QP_PORT is required");
   refused(a, init | kAttrQkey, EINVAL, "IBV_QP_QKEY is not allowed");
+  refused(a, init | kAttrCap, EOPNOTSUPP, "IBV_QP_CAP");
   a.port = 2;
   refused(a, init, EINVAL, "IBV_QP_PORT 2");
   a.port = 1;
@@ -441,16 +442,13 @@ TEST(State, ModifyNamesWhatIsWrong) {
                  kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
   a.path_mtu = 1;
   a.route = rig.route;
-  refused(a, rtr, EINVAL, "is_global");
-  a.route_is_global = true;
   a.path_mtu = 6;
   refused(a, rtr, EINVAL, "IBV_QP_PATH_MTU code 6");
-  rig.device.port_mtu(1024);
   a.path_mtu = 4;
-  refused(a, rtr, EINVAL, "above the port's");
+  refused(a, rtr, EINVAL, "2048 bytes is above the 1024 that the port");
   a.path_mtu = 3;
-  a.max_dest_rd_atomic = 129;
-  refused(a, rtr, EINVAL, "IBV_QP_MAX_DEST_RD_ATOMIC 129");
+  a.max_dest_rd_atomic = 101;
+  refused(a, rtr, EINVAL, "IBV_QP_MAX_DEST_RD_ATOMIC 101 is above 100");
   a.max_dest_rd_atomic = 1;
   a.min_rnr_timer = 32;
   refused(a, rtr, EINVAL, "IBV_QP_MIN_RNR_TIMER 32");

@@ -120,9 +120,7 @@ engine::QpInit engine_init(const host::DeviceModel& model, const QpSpec& spec,
   init.send.work_requests = cap.max_send_wr;
   init.send.sges = cap.max_send_sge;
   init.send.inline_bytes = cap.max_inline_data;
-  // An ATOMIC WRITE carries its 8 bytes inline, whatever the caller asked for.
-  if (spec.send_operations & IBV_QP_EX_WITH_ATOMIC_WRITE)
-    init.send.inline_bytes = std::max(init.send.inline_bytes, 8u);
+  init.send.atomic_write = (spec.send_operations & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0;
   init.receive_work_requests = cap.max_recv_wr;
   init.receive_sges = cap.max_recv_sge;
   init.signal_all = spec.signal_all;

@@ -112,17 +112,19 @@ int QueuePair::check_send(const SendRequest& request) const {
     return refuse(ENOMEM, fmt::format("post_send: the send queue's {} slots are all in use; poll"
                                       " completions (a signaled one retires those before it)",
                                       send_queue_.limits().work_requests));
+  if (request.sges.size() > send_queue_.limits().sges)
+    return refuse(EINVAL, fmt::format("post_send: num_sge {}, max_send_sge is {}",
+                                      request.sges.size(), send_queue_.limits().sges));
   if (request.flags & kInline) {
     uint64_t bytes = 0;
     for (const Sge& sge : request.sges) bytes += sge.length;
     if (!inline_fits(request.opcode))
       return refuse(EINVAL, fmt::format("post_send: {} cannot be inline", name(request.opcode)));
-    if (bytes > send_queue_.limits().inline_bytes)
+    const SendQueueLimits& limits = send_queue_.limits();
+    bool own = request.opcode == WrOpcode::kAtomicWrite;
+    if (bytes > (own ? limits.inline_stride() : limits.inline_bytes))
       return refuse(EINVAL, fmt::format("post_send: {} inline bytes, max_inline_data is {}", bytes,
-                                        send_queue_.limits().inline_bytes));
-  } else if (request.sges.size() > send_queue_.limits().sges) {
-    return refuse(EINVAL, fmt::format("post_send: num_sge {}, max_send_sge is {}",
-                                      request.sges.size(), send_queue_.limits().sges));
+                                        limits.inline_bytes));
   }
   return type() == QpType::kUd ? check_datagram(request) : 0;
 }

@@ -2,6 +2,7 @@
 // SGEs (or inline bytes) in side arrays so that an idle queue costs untouched pages only.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 
@@ -96,7 +97,11 @@ struct SendWork {
 struct SendQueueLimits {
   uint32_t work_requests = 0;
   uint32_t sges = 0;
-  uint32_t inline_bytes = 0;
+  uint32_t inline_bytes = 0;  // bytes a caller may post inline
+  bool atomic_write = false;  // ATOMIC WRITE keeps its 8 bytes inline, whatever the caller may
+
+  // Bytes each slot has for inline data.
+  uint32_t inline_stride() const { return std::max(inline_bytes, atomic_write ? 8u : 0u); }
 };
 
 class SendQueue {
@@ -116,7 +121,7 @@ class SendQueue {
     return {sges_.get() + slot_of(work) * limits_.sges, work.sge_count};
   }
   uint8_t* inline_bytes(const SendWork& work) {
-    return inline_.get() + slot_of(work) * limits_.inline_bytes;
+    return inline_.get() + slot_of(work) * limits_.inline_stride();
   }
   // Copies the request into the next slot (bytes too when inline). Room and sizes were checked.
   SendWork& push(const SendRequest& request);

@@ -39,6 +39,29 @@ TEST(State, TooManySgesAreRefused) {
   EXPECT_EQ(rig.post_recv(1, {rig.sge(0, 1), rig.sge(1, 1)}), EINVAL);
 }
 
+TEST(State, InlineLimits) {
+  Rig rig({.sges = 1, .inline_bytes = 4});
+  EXPECT_EQ(rig.post(rig.request(WrOpcode::kSend, {rig.sge(0, 1), rig.sge(1, 1)}, kInline)), EINVAL)
+      << "max_send_sge counts for inline data too";
+  EXPECT_EQ(rig.post(rig.request(WrOpcode::kSend, {rig.sge(0, 5)}, kInline)), EINVAL);
+  EXPECT_EQ(rig.post(rig.request(WrOpcode::kSend, {rig.sge(0, 4)}, kInline)), 0);
+  auto atomic_write = [&] {
+    return rig.remote(WrOpcode::kAtomicWrite, {rig.sge(0, 8)}, 0x10000, 0x77, kInline);
+  };
+  EXPECT_EQ(rig.post(atomic_write()), EINVAL);
+  QpInit init = rig.qp->init();
+  init.send.inline_bytes = 0;
+  init.send.atomic_write = true;
+  QueuePair* other = *rig.device.create_qp(init);
+  rig.options.state = QpState::kRts;
+  for (QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts})
+    ASSERT_TRUE(rig.modify(other, to));
+  EXPECT_EQ(other->post_send(rig.now, atomic_write()), 0);
+  EXPECT_EQ(other->post_send(rig.now, rig.request(WrOpcode::kSend, {rig.sge(0, 8)}, kInline)),
+            EINVAL)
+      << "the 8 bytes of ATOMIC WRITE are not the caller's";
+}
+
 TEST(State, EverythingPostedInErrorFlushes) {
   Rig rig;
   rig.post_recv(7, {rig.sge(0, 10)});

@@ -92,7 +92,7 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
                           header.deth.source_qpn));
     return;
   }
-  uint64_t needed = uint64_t{packet.payload.length} + kGrhBytes;
+  uint64_t needed = uint64_t{packet.payload.length} + wire::kGrhBytes;
   if (needed > taken_.length) {  // the work request stays for the next datagram
     ++device_.counters().resp_local_length_error;
     if (explaining())
@@ -102,25 +102,24 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
                       header.deth.source_qpn, needed, taken_.wr_id, taken_.length));
     return;
   }
-  uint8_t area[kGrhBytes];
+  uint8_t area[wire::kGrhBytes];
   auto udp_length =
       static_cast<uint16_t>(wire::opcode_info(header.opcode).header_length + packet.payload.length +
                             header.pad_count + wire::kIcrcBytes);
   wire::fill_grh_area(area, packet.source.bytes, packet.destination.bytes, packet.traffic_class,
                       packet.hop_limit, udp_length);
-  memory::Segment segment{area, kGrhBytes};
-  bool lost = false;
-  memory::KeyError error = scatter({{&segment, 1}, kGrhBytes, nullptr}, 0, lost);
-  if (error == memory::KeyError::kNone) error = scatter(packet.payload, kGrhBytes, lost);
-  if (lost) {
+  memory::Segment segment{area, wire::kGrhBytes};
+  Scattered placed = scatter({{&segment, 1}, wire::kGrhBytes, nullptr}, 0);
+  if (placed.error == memory::KeyError::kNone) placed = scatter(packet.payload, wire::kGrhBytes);
+  if (placed.lost) {
     ++device_.counters().rx_payload_lost;
     return;
   }
   WorkCompletion completion;
   completion.opcode = WcOpcode::kRecv;
-  if (error != memory::KeyError::kNone) {
+  if (placed.error != memory::KeyError::kNone) {
     explain(fmt::format("receive wr_id {:#x} cannot be written: {}", taken_.wr_id,
-                        memory::describe(error)));
+                        memory::describe(placed.error)));
     completion.status = WcStatus::kLocProtErr;
     complete_receive(now, completion, false);
     enter_error(now);

@@ -110,7 +110,7 @@ SharedReceiveQueue* Device::find_srq(uint32_t number) {
 }
 
 bool Device::take_from_srq(SharedReceiveQueue* srq, ReceiveWork& to) {
-  if (srq->in_error || !srq->queue.pop(to)) return false;
+  if (!srq->queue.pop(to)) return false;
   if (srq->limit > 0 && srq->queue.size() < srq->limit) {
     srq->limit = 0;  // one shot: modify_srq arms it again (IBA 10.2.9.1)
     report({Event::kSrq, AsyncType::kSrqLimitReached, nullptr, nullptr, srq});

@@ -16,21 +16,6 @@ namespace {
 
 constexpr uint32_t kMaxReceiveSges = 32;  // an XRC queue pair meets SRQs of any size
 
-wire::Transport transport_of(QpType type) {
-  switch (type) {
-    case QpType::kRc:
-      return wire::Transport::kRc;
-    case QpType::kUc:
-      return wire::Transport::kUc;
-    case QpType::kUd:
-      return wire::Transport::kUd;
-    case QpType::kXrcSend:
-    case QpType::kXrcRecv:
-      return wire::Transport::kXrc;
-  }
-  return wire::Transport::kRc;
-}
-
 bool opcode_fits(QpType type, WrOpcode opcode) {
   switch (type) {
     case QpType::kRc:
@@ -241,26 +226,28 @@ bool QueuePair::take_receive(SharedReceiveQueue* srq) {
   return has_taken_;
 }
 
-memory::KeyError QueuePair::scatter(const memory::Payload& payload, uint64_t offset, bool& lost) {
-  size_t done = 0;
-  for (uint32_t i = 0; i < taken_.sge_count && done < payload.length; ++i) {
-    const Sge& sge = taken_.sges[i];
+QueuePair::Scattered QueuePair::scatter(std::span<const Sge> sges,
+                                        const memory::ProtectionDomain* domain,
+                                        const memory::Payload& payload, uint64_t offset) {
+  Scattered done;
+  for (; done.sge < sges.size() && done.bytes < payload.length; ++done.sge) {
+    const Sge& sge = sges[done.sge];
     if (offset >= sge.length) {
       offset -= sge.length;
       continue;
     }
-    size_t n = std::min<size_t>(payload.length - done, sge.length - offset);
+    size_t n = std::min<size_t>(payload.length - done.bytes, sge.length - offset);
     memory::Grant grant =
-        device_.keys().check_local(sge.lkey, taken_domain_, sge.address + offset, n, true);
-    if (grant.error != memory::KeyError::kNone) return grant.error;
-    if (grant.backing != memory::Backing::kNull && !payload.copy_out(done, grant.address, n)) {
-      lost = true;
-      return memory::KeyError::kNone;
-    }
-    done += n;
+        device_.keys().check_local(sge.lkey, domain, sge.address + offset, n, true);
+    done.error = grant.error;
+    if (grant.error != memory::KeyError::kNone) return done;
+    done.lost = grant.backing != memory::Backing::kNull &&
+                !payload.copy_out(done.bytes, grant.address, n);
+    if (done.lost) return done;
+    done.bytes += n;
     offset = 0;
   }
-  return memory::KeyError::kNone;
+  return done;
 }
 
 // --- completions

@@ -19,6 +19,21 @@ namespace verbena::engine {
 
 class Device;
 
+constexpr wire::Transport transport_of(QpType type) {
+  switch (type) {
+    case QpType::kRc:
+      return wire::Transport::kRc;
+    case QpType::kUc:
+      return wire::Transport::kUc;
+    case QpType::kUd:
+      return wire::Transport::kUd;
+    case QpType::kXrcSend:
+    case QpType::kXrcRecv:
+      return wire::Transport::kXrc;
+  }
+  return wire::Transport::kRc;
+}
+
 struct QpInit {
   QpType type = QpType::kRc;
   memory::ProtectionDomain* domain = nullptr;  // not for XRC receive
@@ -134,9 +149,20 @@ class QueuePair {
   void complete_receive(Instant now, WorkCompletion completion, bool solicited);
   // Makes a receive work request the taken one, from `srq` or the own queue; true if one is taken.
   bool take_receive(SharedReceiveQueue* srq);
-  // Copies `count` payload bytes into the taken receive work request at `offset`. `lost` tells
-  // that the payload vanished; else the error is the receive SGE's.
-  memory::KeyError scatter(const memory::Payload& payload, uint64_t offset, bool& lost);
+  // Copies a payload into the bytes that `sges` describe, from `offset` on, their keys checked for
+  // local write in `domain`.
+  struct Scattered {
+    memory::KeyError error = memory::KeyError::kNone;  // of SGE number `sge`
+    bool lost = false;                                 // the payload vanished
+    size_t sge = 0;
+    size_t bytes = 0;  // placed; fewer than the payload has when the SGEs end before it
+  };
+  Scattered scatter(std::span<const Sge> sges, const memory::ProtectionDomain* domain,
+                    const memory::Payload& payload, uint64_t offset);
+  // The same into the taken receive work request, whose length was checked.
+  Scattered scatter(const memory::Payload& payload, uint64_t offset) {
+    return scatter({taken_.sges, taken_.sge_count}, taken_domain_, payload, offset);
+  }
   int refuse(int code, const std::string& why) const;
   void explain(const std::string& text) const;
   bool explaining() const;

@@ -64,11 +64,6 @@ wire::Opcode request_opcode(WrOpcode opcode) {
   }
 }
 
-wire::Transport transport_of(QpType type) {
-  if (type == QpType::kUc) return wire::Transport::kUc;
-  return type == QpType::kRc ? wire::Transport::kRc : wire::Transport::kXrc;
-}
-
 }  // namespace
 
 void Requester::start(Psn first) {

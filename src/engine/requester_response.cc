@@ -185,36 +185,25 @@ void Requester::on_atomic_response(Instant now, const RxPacket& packet) {
 // failed, or the packet counts as lost.
 bool Requester::place(Instant now, const SendWork& work, uint64_t offset,
                       const memory::Payload& payload) {
-  size_t done = 0;
   std::span<const Sge> sges = qp_.send_queue_.sges(work);
-  for (size_t i = 0; i < sges.size() && done < payload.length; ++i) {
-    const Sge& sge = sges[i];
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    size_t n = std::min<size_t>(payload.length - done, sge.length - offset);
-    memory::Grant grant =
-        qp_.device_.keys().check_local(sge.lkey, qp_.init_.domain, sge.address + offset, n, true);
-    if (grant.error != memory::KeyError::kNone) {
-      if (qp_.explaining())
-        qp_.explain(fmt::format(
-            "wr_id {:#x}: response cannot be written to SGE {} (addr {:#x},"
-            " length {}, lkey {:#x}): {}",
-            work.wr_id, i, sge.address, sge.length, sge.lkey, memory::describe(grant.error)));
-      fail_head(now, WcStatus::kLocProtErr);
-      return false;
-    }
-    if (grant.backing != memory::Backing::kNull && !payload.copy_out(done, grant.address, n)) {
-      ++qp_.device_.counters().rx_payload_lost;
-      return false;
-    }
-    done += n;
-    offset = 0;
+  QueuePair::Scattered done = qp_.scatter(sges, qp_.init_.domain, payload, offset);
+  if (done.lost) {
+    ++qp_.device_.counters().rx_payload_lost;
+    return false;
   }
-  if (done == payload.length) return true;
-  qp_.explain(fmt::format("wr_id {:#x}: the SGEs hold {} bytes, the response has {}", work.wr_id,
-                          done, payload.length));
+  if (done.error != memory::KeyError::kNone) {
+    const Sge& sge = sges[done.sge];
+    if (qp_.explaining())
+      qp_.explain(fmt::format(
+          "wr_id {:#x}: response cannot be written to SGE {} (addr {:#x}, length {}, lkey {:#x}): {}",
+          work.wr_id, done.sge, sge.address, sge.length, sge.lkey, memory::describe(done.error)));
+    fail_head(now, WcStatus::kLocProtErr);
+    return false;
+  }
+  if (done.bytes == payload.length) return true;
+  if (qp_.explaining())
+    qp_.explain(fmt::format("wr_id {:#x}: the SGEs hold {} bytes, the response has {}", work.wr_id,
+                            done.bytes, payload.length));
   fail_head(now, WcStatus::kLocLenErr);
   return false;
 }

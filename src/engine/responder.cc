@@ -88,13 +88,12 @@ Verdict Responder::execute(Instant now, const RxPacket& packet, const wire::Opco
 
 Verdict Responder::execute_send(const RxPacket& packet, const wire::OpcodeInfo& info) {
   if (info.begins_message()) offset_ = 0;
-  bool lost = false;
-  memory::KeyError error = qp_.scatter(packet.payload, offset_, lost);
-  if (lost) return Verdict::kPayloadLost;
-  if (error != memory::KeyError::kNone)
+  QueuePair::Scattered placed = qp_.scatter(packet.payload, offset_);
+  if (placed.lost) return Verdict::kPayloadLost;
+  if (placed.error != memory::KeyError::kNone)
     return deny(Verdict::kRemoteOperation, WcStatus::kLocProtErr,
                 fmt::format("receive wr_id {:#x} cannot be written: {}", qp_.taken_.wr_id,
-                            memory::describe(error)));
+                            memory::describe(placed.error)));
   offset_ += packet.payload.length;
   message_ = info.ends_message() ? Message::kNone : Message::kSend;
   return Verdict::kExecute;

@@ -15,10 +15,6 @@ namespace {
 constexpr uint32_t kSpareResponses = 8;  // acknowledgements between the READs' answers
 const uint8_t kZeros[4096] = {};         // what a null region reads as
 
-wire::Transport transport_of(QpType type) {
-  return type == QpType::kRc ? wire::Transport::kRc : wire::Transport::kXrc;
-}
-
 }  // namespace
 
 uint8_t Responder::credits() const {

@@ -126,7 +126,7 @@ Verdict Responder::check_access(const RxPacket& packet, const wire::OpcodeInfo& 
 Verdict Responder::check_xrc(const RxPacket& packet) {
   if (qp_.type() != QpType::kXrcRecv) return Verdict::kExecute;
   SharedReceiveQueue* srq = qp_.device_.find_srq(packet.header.xrc_srqn);
-  if (!srq || srq->xrc_domain != qp_.init_.xrc_domain || srq->in_error)
+  if (!srq || srq->xrc_domain != qp_.init_.xrc_domain)
     return deny(Verdict::kInvalidRequest, WcStatus::kRemInvReqErr,
                 fmt::format("SRQ number {:#x} is not an XRC SRQ of this XRC domain",
                             packet.header.xrc_srqn));

@@ -12,6 +12,7 @@
 #include "abi/events.h"
 #include "abi/mcast.h"
 #include "abi/operations.h"
+#include "abi/port_events.h"
 
 namespace verbena::abi {
 namespace {
@@ -94,6 +95,7 @@ void fill_operations(NewestVerbsContext& verbs) {
   v.create_qp_ex = create_qp_ex;
   v.get_srq_num = get_srq_num;
   v.create_srq_ex = create_srq_ex;
+  fill_unsupported(v);
   v.open_xrcd = open_xrcd;
   v.close_xrcd = close_xrcd;
   ibv_context_ops& ops = v.context.ops;
@@ -123,10 +125,12 @@ Context* open_context(Device* device) {
   base->num_comp_vectors = completion_vectors();
   base->abi_compat = __VERBS_ABI_IS_EXTENDED;
   set_event_router();
+  enter_audience(context.get());
   return context.release();
 }
 
 void close_context(Context* context) {
+  leave_audience(context);
   host::Process& process = host::Process::get();
   {
     host::Process::Guard guard(process);

@@ -228,12 +228,4 @@ int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) {
   return 0;
 }
 
-// Enhanced connection establishment is a vendor's private hand-shake; we have none.
-int ibv_query_ece(ibv_qp*, ibv_ece*) {
-  return EOPNOTSUPP;
-}
-int ibv_set_ece(ibv_qp*, ibv_ece*) {
-  return EOPNOTSUPP;
-}
-
 }  // extern "C"

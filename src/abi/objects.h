@@ -36,6 +36,7 @@ struct Context {
   host::EventChannel async;
   std::vector<Qp*> queue_pairs;            // (L) ended with the context if left over
   std::atomic<uint64_t> device_memory{0};  // bytes of live ibv_dm
+  std::atomic<uint32_t> port_events{0};    // in `async`, not taken yet
   std::atomic<uint32_t> holders{1};        // the program, until it closes, and ContextHolds
 
   Context() { pthread_mutex_init(&base()->mutex, nullptr); }

@@ -68,8 +68,11 @@ enum class AsyncType : uint8_t {
   kQpAccessErr = 3,
   kCommEst = 4,
   kSqDrained = 5,
+  kPortActive = 9,
+  kPortErr = 10,
   kSrqLimitReached = 15,
   kQpLastWqeReached = 16,
+  kGidChange = 18,
 };
 
 // Bits of enum ibv_qp_attr_mask.

@@ -8,6 +8,7 @@
 #include "abi/errors.h"
 #include "abi/mcast.h"
 #include "abi/operations.h"
+#include "abi/query.h"
 
 namespace verbena::abi {
 namespace {
@@ -20,6 +21,18 @@ std::map<Membership, uint32_t>& memberships() {
     return new std::map<Membership, uint32_t>;
   }();
   return *instance;
+}
+
+// What the device says it can hold: max_mcast_grp, max_mcast_qp_attach.
+int check_room(const host::Limits& limits, const Membership& membership) {
+  auto it = memberships().find(membership);
+  if (it == memberships().end() && memberships().size() >= limits.max_mcast_grp)
+    return refuse(ENOMEM, "ibv_attach_mcast: the device's max_mcast_grp = {} groups are in use",
+                  limits.max_mcast_grp);
+  if (it != memberships().end() && it->second >= kMulticastQpAttach)
+    return refuse(ENOMEM, "ibv_attach_mcast: max_mcast_qp_attach = {} queue pairs are attached to"
+                  " {}", kMulticastQpAttach, host::gid_address(membership.group));
+  return 0;
 }
 
 int join(host::Process& process, const Membership& membership) {
@@ -82,12 +95,14 @@ int ibv_attach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
   return shielded([&] {
     engine::Gid group = group_of(gid);
     if (int error = check("ibv_attach_mcast", *base, group)) return error;
-    Membership membership{group, model_of(base->context)->ifindex};
+    auto model = model_of(base->context);
+    Membership membership{group, model->ifindex};
     QpCore& core = *cast(base)->core;
     host::Process& process = host::Process::get();
     host::Process::Guard guard(process);
     if (!core.queue) return EIO;
     if (find_group(core, group) != core.groups.end()) return 0;
+    if (int error = check_room(model->limits, membership)) return error;
     if (int error = join(process, membership))
       return refuse(error, "ibv_attach_mcast: cannot join {} on interface {}",
                     host::gid_address(group), membership.interface);

@@ -108,7 +108,8 @@ int route_from_attr(const char* call, ibv_context* context, const ibv_ah_attr& a
   if (!attr.is_global)
     return refuse(EINVAL,
                   "{}: is_global is 0; RoCE needs a GRH: set is_global = 1, grh.dgid and "
-                  "grh.sgid_index",
+                  "grh.sgid_index. For programs that know LIDs only (qperf without rdma_cm), "
+                  "configure the device with `lid = true`, see docs/devices.md",
                   call);
   if (attr.port_num != 1)
     return refuse(EINVAL, "{}: port_num {}; the device has port 1", call, attr.port_num);

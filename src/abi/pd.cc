@@ -89,6 +89,7 @@ void close_domain(engine::XrcDomain* domain) {
 }  // namespace
 
 namespace {
+std::atomic<uint32_t> live_domains{0};
 host::ForkMutex users_mutex;  // orders the last user of an undone import against unimport
 }
 
@@ -201,8 +202,12 @@ extern "C" {
 
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return shielded_pointer<ibv_pd>([&]() -> ibv_pd* {
+    uint32_t limit = model_of(context)->limits.max_pd;
+    if (live_domains >= limit)
+      return refuse_null(ENOMEM, "ibv_alloc_pd: the device's max_pd = {} domains are in use", limit);
     auto pd = std::make_unique<Pd>();
     pd->domain = new Domain{};
+    ++live_domains;
     pd->domain->holders = 1;
     pd->base = {context, pd_handles().add(pd.get())};
     pd->domain->engine.handle = pd->base.handle;
@@ -230,6 +235,7 @@ int ibv_dealloc_pd(ibv_pd* base) {
     pd_handles().remove(base->handle);
     release_domain(pd->domain);
     delete pd;
+    --live_domains;
     return 0;
   });
 }

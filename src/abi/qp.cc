@@ -209,6 +209,9 @@ int check_attr_ex(const ibv_qp_init_attr_ex& attr) {
                   call, unknown);
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags)
     return refuse(EOPNOTSUPP, "{}: create_flags {:#x} are not supported", call, attr.create_flags);
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_XRCD) && attr.qp_type != IBV_QPT_XRC_RECV)
+    return refuse(EINVAL, "{}: comp_mask has IBV_QP_INIT_ATTR_XRCD; only an XRC receive queue pair"
+                  " belongs to an XRC domain", call);
   if (!(attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) return 0;
   uint64_t offered = send_operations_of(attr.qp_type);
   if (uint64_t refused = attr.send_ops_flags & ~offered)
@@ -262,6 +265,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
                          call);
     QpSpec spec{.type = IBV_QPT_XRC_RECV, .xrcd = attr->xrcd};
     if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) spec.user_context = attr->qp_context;
+    uint32_t limit = model_of(context)->limits.max_qp;
     auto qp = std::make_unique<Qp>();
     fill_public(*qp, context, spec);
     {
@@ -272,6 +276,8 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
           queue->init().xrc_domain != cast(attr->xrcd)->domain)
         return refuse_null(EINVAL, "{}: the domain has no queue pair {:#x} in this process", call,
                            attr->qp_num);
+      if (cast(context)->queue_pairs.size() >= limit)
+        return refuse_null(ENOMEM, "{}: the device's max_qp = {} are in use", call, limit);
       qp->core = static_cast<QpCore*>(queue->owner);
       qp->plain()->state = static_cast<ibv_qp_state>(queue->state());
       cast(context)->queue_pairs.push_back(qp.get());

@@ -104,6 +104,7 @@ class QueuePair {
   // ibv_post_send / ibv_post_recv of one request. 0 or errno: EINVAL (state, opcode, SGE count,
   // inline size), ENOMEM (queue full), EOPNOTSUPP. The cause goes to the explain log.
   int post_send(Instant now, const SendRequest& request);
+  int check_send(const SendRequest& request) const;  // whether post_send() would take it
   int post_receive(uint64_t wr_id, std::span<const Sge> sges);
   // After receives were posted: in ERR they complete at once, as sends do, whoever drives the device.
   void flush_posted(Instant now) {
@@ -139,7 +140,6 @@ class QueuePair {
   void receive_datagram(Instant now, const RxPacket& packet);
   TransmitState transmit_datagrams(Instant now, PacketSink& sink, uint32_t& budget);
   bool send_datagram(Instant now, SendWork& work, PacketSink& sink, bool& blocked);
-  int check_send(const SendRequest& request) const;
   int check_datagram(const SendRequest& request) const;
   void flush_receives(Instant now);
   void reset();

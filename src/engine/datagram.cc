@@ -80,16 +80,16 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
     ++device_.counters().qkey_viol_cntr;
     if (explaining())
       explain(
-          fmt::format("datagram from QP {:#08x} dropped: its Q_Key {:#x} is not this queue pair's"
+          fmt::format("datagram from QP {:#08x} ({}) dropped: its Q_Key {:#x} is not this queue pair's"
                       " {:#x}",
-                      header.deth.source_qpn, header.deth.qkey, attributes_.qkey));
+                      header.deth.source_qpn, address_text(packet.source), header.deth.qkey, attributes_.qkey));
     return;
   }
   if (!take_receive(init_.srq)) {
     ++device_.counters().rx_no_receive;
     if (explaining())
-      explain(fmt::format("datagram from QP {:#08x} dropped: no receive work request",
-                          header.deth.source_qpn));
+      explain(fmt::format("datagram from QP {:#08x} ({}) dropped: no receive work request",
+                          header.deth.source_qpn, address_text(packet.source)));
     return;
   }
   uint64_t needed = uint64_t{packet.payload.length} + wire::kGrhBytes;
@@ -97,9 +97,9 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
     ++device_.counters().resp_local_length_error;
     if (explaining())
       explain(
-          fmt::format("datagram from QP {:#08x} dropped: it needs {} bytes (40 for the GRH area),"
+          fmt::format("datagram from QP {:#08x} ({}) dropped: it needs {} bytes (40 for the GRH area),"
                       " receive wr_id {:#x} has {}",
-                      header.deth.source_qpn, needed, taken_.wr_id, taken_.length));
+                      header.deth.source_qpn, address_text(packet.source), needed, taken_.wr_id, taken_.length));
     return;
   }
   uint8_t area[wire::kGrhBytes];
@@ -122,7 +122,7 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
                         memory::describe(placed.error)));
     completion.status = WcStatus::kLocProtErr;
     complete_receive(now, completion, false);
-    enter_error(now);
+    enter_error(now, "a receive work request could not be written");
     return;
   }
   completion.byte_len = static_cast<uint32_t>(needed);

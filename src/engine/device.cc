@@ -243,7 +243,7 @@ void Device::fail_overrun(Instant now) {
   auto fail_one = [this, now](QueuePair* qp) {
     if (qp->state() == QpState::kReset || qp->state() == QpState::kErr) return;
     report({Event::kQp, AsyncType::kQpFatal, nullptr, qp, nullptr});
-    qp->enter_error(now);
+    qp->enter_error(now, "a completion queue overran");
   };
   while (!overrun_.empty()) {
     CompletionQueue* cq = overrun_.back();

@@ -132,7 +132,7 @@ Result<void> QueuePair::modify(Instant now, const QpAttributes& wanted, uint32_t
     return {};
   }
   if (to == QpState::kErr) {
-    enter_error(now);
+    enter_error(now, "ibv_modify_qp to ERR");
     return {};
   }
   attributes_.state = to;

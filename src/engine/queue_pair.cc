@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -75,6 +76,11 @@ void QueuePair::explain(const std::string& text) const {
   if (explaining()) device_.explain(fmt::format("QP {:#08x} {}: {}", qpn_, name(type()), text));
 }
 
+std::string QueuePair::peer() const {
+  return fmt::format("QP {:#08x} ({})", attributes_.dest_qpn,
+                     address_text(attributes_.route.destination));
+}
+
 int QueuePair::refuse(int code, const std::string& why) const {
   explain(why);
   return code;
@@ -122,10 +128,12 @@ int QueuePair::check_datagram(const SendRequest& request) const {
 int QueuePair::post_send(Instant now, const SendRequest& request) {
   if (int code = check_send(request)) return code;
   send_queue_.push(request);
-  if (state() == QpState::kErr || state() == QpState::kSqe)
-    requester_.flush(now);
-  else
+  if (state() != QpState::kErr && state() != QpState::kSqe) {
     wake();
+  } else {
+    requester_.flush(now);
+    explain_posted_flush();
+  }
   return 0;
 }
 
@@ -192,7 +200,7 @@ void QueuePair::receive(Instant now, const RxPacket& packet) {
 
 TransmitState QueuePair::transmit(Instant now, PacketSink& sink, uint32_t budget) {
   TransmitState result;
-  if (state() == QpState::kErr) flush_receives(now);
+  flush_posted(now);
   if (type() == QpType::kUd) {
     result = transmit_datagrams(now, sink, budget);
   } else {
@@ -344,32 +352,54 @@ void QueuePair::complete_receive(Instant now, WorkCompletion completion, bool so
 
 // --- errors and the end
 
-void QueuePair::flush_receives(Instant now) {
+uint32_t QueuePair::flush_receives(Instant now) {
+  uint32_t count = 0;
   WorkCompletion flushed;
   flushed.status = WcStatus::kWrFlushErr;
   flushed.opcode = WcOpcode::kRecv;
-  if (has_taken_) complete_receive(now, flushed, false);
-  if (receive_queue_) {
-    while (take_receive(nullptr)) complete_receive(now, flushed, false);
-  } else if ((init_.srq || type() == QpType::kXrcRecv) && !last_wqe_reported_) {
+  for (; has_taken_ || (receive_queue_ && take_receive(nullptr)); ++count)
+    complete_receive(now, flushed, false);
+  if (receive_queue_) return count;
+  if if ((init_.srq || type() == QpType::kXrcRecv) && !last_wqe_reported_) {
     last_wqe_reported_ = true;
     device_.report({Event::kQp, AsyncType::kQpLastWqeReached, nullptr, this, nullptr});
   }
+  return count;
 }
 
-void QueuePair::enter_error(Instant now) {
+void QueuePair::flush_posted(Instant now) {
+  if (state() == QpState::kErr && flush_receives(now) > 0) explain_posted_flush();
+}
+
+// One line per queue pair and cause, however many flush.
+void QueuePair::explain_flush(uint32_t sends, uint32_t receives, const std::string& cause) {
+  posted_flush_told_ = false;
+  if (!explaining() || sends + receives == 0) return;
+  explain(fmt::format("state {}: {} send and {} receive work requests flush (WR_FLUSH_ERR): {}",
+                      name(state()), sends, receives, cause));
+}
+
+void QueuePair::explain_posted_flush() {
+  if (!explaining() || std::exchange(posted_flush_told_, true)) return;
+  explain(fmt::format("state {}: work requests posted now flush (WR_FLUSH_ERR); bring the queue"
+                      " pair to {}",
+                      name(state()),
+                      state() == QpState::kSqe ? "RTS" : "RESET, INIT, RTR and RTS again"));
+}
+
+void QueuePair::enter_error(Instant now, const std::string& cause) {
   attributes_.state = QpState::kErr;
   device_.report({Event::kLeftService, AsyncType::kQpFatal, nullptr, this, nullptr});
-  requester_.flush(now);
+  uint32_t sends = requester_.flush(now);
   responder_.stop();
-  flush_receives(now);
+  explain_flush(sends, flush_receives(now), cause);
   device_.update_timer(this);
   wake();  // a NAK that explains the error may still wait to be sent
 }
 
-void QueuePair::enter_send_error(Instant now) {
+void QueuePair::enter_send_error(Instant now, const std::string& cause) {
   attributes_.state = QpState::kSqe;
-  requester_.flush(now);
+  explain_flush(requester_.flush(now), 0, cause);
   device_.update_timer(this);
 }
 
@@ -388,7 +418,7 @@ void QueuePair::reset() {
   if (receive_queue_) receive_queue_->clear();
   has_taken_ = false;
   comm_established_ = false;
-  last_wqe_reported_ = false;
+  last_wqe_reported_ = posted_flush_told_ = false;
   attributes_ = QpAttributes{};
   for (CompletionQueue* cq : {init_.send_cq, init_.receive_cq})
     if (cq) cq->forget(qpn_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -107,9 +108,7 @@ class QueuePair {
   int check_send(const SendRequest& request) const;  // whether post_send() would take it
   int post_receive(uint64_t wr_id, std::span<const Sge> sges);
   // After receives were posted: in ERR they complete at once, as sends do, whoever drives the device.
-  void flush_posted(Instant now) {
-    if (state() == QpState::kErr) flush_receives(now);
-  }
+  void flush_posted(Instant now);
 
   // Send work requests that fit now.
   uint32_t send_room() const { return send_queue_.room(); }
@@ -119,10 +118,11 @@ class QueuePair {
   void on_time(Instant now);
   Instant next_deadline() const { return requester_.deadline(); }
 
-  // Moves to ERR and flushes everything posted, in order (IBA 10.3.1). `now` stamps completions.
-  void enter_error(Instant now);
+  // Moves to ERR and flushes everything posted, in order (IBA 10.3.1). `now` stamps completions,
+  // `cause` goes into the log beside their number.
+  void enter_error(Instant now, const std::string& cause);
   // SQE: a local send error on UC/UD; receive side goes on.
-  void enter_send_error(Instant now);
+  void enter_send_error(Instant now, const std::string& cause);
   // `srq` is about to be destroyed.
   void forget(const SharedReceiveQueue* srq);
 
@@ -141,7 +141,11 @@ class QueuePair {
   TransmitState transmit_datagrams(Instant now, PacketSink& sink, uint32_t& budget);
   bool send_datagram(Instant now, SendWork& work, PacketSink& sink, bool& blocked);
   int check_datagram(const SendRequest& request) const;
-  void flush_receives(Instant now);
+  uint32_t flush_receives(Instant now);  // how many
+  void explain_flush(uint32_t sends, uint32_t receives, const std::string& cause);
+  void explain_posted_flush();
+  // "QP 0x010001 (192.0.2.2)": the other end of a connection.
+  std::string peer() const;
   void reset();
   void wake();  // puts the queue pair on the device's ready list
   void complete_send(Instant now, const SendWork& work, WcStatus status);
@@ -191,6 +195,7 @@ class QueuePair {
   size_t timer_slot_ = SIZE_MAX;  // place in it; SIZE_MAX: not in the heap
   bool comm_established_ = false;
   bool last_wqe_reported_ = false;
+  bool posted_flush_told_ = false;  // in this stay in ERR or SQE
 };
 
 }  // namespace verbena::engine

@@ -364,9 +364,10 @@ void Requester::seek(Psn psn) {
   }
 }
 
-void Requester::flush(Instant now) {
+uint32_t Requester::flush(Instant now) {
   SendQueue& queue = qp_.send_queue_;
-  while (!queue.empty()) {
+  uint32_t count = 0;
+  for (; !queue.empty(); ++count) {
     qp_.complete_send(now, queue.at(queue.head()), WcStatus::kWrFlushErr);
     queue.pop();
   }
@@ -376,6 +377,7 @@ void Requester::flush(Instant now) {
   reads_.clear();
   waiting_rnr_ = failed_ahead_ = false;
   deadline_ = kNever;
+  return count;
 }
 
 }  // namespace verbena::engine

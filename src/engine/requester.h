@@ -29,8 +29,8 @@ class Requester {
   void receive(Instant now, const RxPacket& packet);  // ACK, NAK, READ response, atomic response
   void on_time(Instant now);
   Instant deadline() const { return deadline_; }
-  // All posted work completes with WR_FLUSH_ERR, in order.
-  void flush(Instant now);
+  // All posted work completes with WR_FLUSH_ERR, in order; how many.
+  uint32_t flush(Instant now);
   // The retry counters were changed by modify_qp.
   void reload_retries();
   // SQD: true once every started work request has completed.
@@ -73,6 +73,7 @@ class Requester {
   void on_atomic_response(Instant now, const RxPacket& packet);
   void on_nak(Instant now, const RxPacket& packet);
   void on_rnr(Instant now, const RxPacket& packet);
+  void explain_rnr(const RxPacket& packet);
   void on_fatal_nak(Instant now, const RxPacket& packet);
   // Acknowledges everything before `psn`. False when a READ or atomic before it is unanswered:
   // then its responses were lost, and the requester went back to them.
@@ -100,6 +101,7 @@ class Requester {
   uint32_t since_ack_request_ = 0;
   uint8_t retries_left_ = 0;
   uint8_t rnr_left_ = 0;
+  uint32_t rnr_in_a_row_ = 0;  // RNR NAKs since the last progress
   bool waiting_rnr_ = false;
   bool gap_reported_ = false;  // went back for a READ gap; later out-of-order ones are stale
   bool failed_ahead_ = false;  // next_ cannot be sent; fails when it becomes the head

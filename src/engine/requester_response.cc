@@ -100,6 +100,7 @@ void Requester::advance(Instant now, Psn psn) {
   una_ = psn;
   while (!reads_.empty() && reads_.front().before(una_)) reads_.erase(reads_.begin());
   reload_retries();
+  rnr_in_a_row_ = 0;
   allowed_packets_ = std::min(window_packets_, allowed_packets_ * 2);
   gap_reported_ = false;
   if (!waiting_rnr_) {
@@ -212,9 +213,26 @@ void Requester::on_nak(Instant now, const RxPacket& packet) {
   Psn psn = packet.header.psn;
   ++qp_.device_.counters().packet_seq_err;
   ++qp_.counters_.naks_received;
+  if (qp_.explaining())
+    qp_.explain(fmt::format("NAK PSN sequence error from {}: a packet was lost, it expects PSN {:#x}"
+                            " and gets everything from there again",
+                            qp_.peer(), psn.value()));
   if (!acknowledge_before(now, psn) || waiting_rnr_) return;
   if (transmit_psn() == psn) return;  // went back already, nothing sent since
   go_back(now, psn, WcStatus::kRetryExcErr, "PSN sequence NAK");
+}
+
+// With rnr_retry 7 a starving sender hears these for ever: the 1st, 2nd, 4th, 8th ... get a line.
+void Requester::explain_rnr(const RxPacket& packet) {
+  uint32_t count = ++rnr_in_a_row_;
+  if (!qp_.explaining() || (count & (count - 1)) != 0) return;
+  uint8_t code = packet.header.aeth.syndrome & syndrome::kValueMask;
+  qp_.explain(fmt::format("wr_id {:#x}: RNR NAK number {} in a row from {} at PSN {:#x}: it has no"
+                          " receive work request; trying again in {} us (rnr_retry {}{})",
+                          qp_.send_queue_.at(qp_.send_queue_.head()).wr_id, count, qp_.peer(),
+                          packet.header.psn.value(), rnr_timeout(code).ps / 1'000'000,
+                          qp_.attributes_.rnr_retry,
+                          qp_.attributes_.rnr_retry == 7 ? ": for ever" : ""));
 }
 
 void Requester::on_rnr(Instant now, const RxPacket& packet) {
@@ -222,14 +240,15 @@ void Requester::on_rnr(Instant now, const RxPacket& packet) {
   ++qp_.counters_.rnr_received;
   if (!acknowledge_before(now, packet.header.psn) || waiting_rnr_) return;
   if (qp_.send_queue_.empty()) return;
+  explain_rnr(packet);
   if (qp_.attributes_.rnr_retry != 7) {  // 7: for ever
     if (rnr_left_ == 0) {
       ++qp_.device_.counters().rnr_nak_retry_err;
       qp_.explain(
-          fmt::format("wr_id {:#x}: the peer QP {:#08x} had no receive work request {} times"
+          fmt::format("wr_id {:#x}: the peer {} had no receive work request {} times"
                       " in a row (rnr_retry {}); post receives earlier, raise rnr_retry (7 is"
                       " for ever) or the peer's min_rnr_timer",
-                      qp_.send_queue_.at(qp_.send_queue_.head()).wr_id, qp_.attributes_.dest_qpn,
+                      qp_.send_queue_.at(qp_.send_queue_.head()).wr_id, qp_.peer(),
                       qp_.attributes_.rnr_retry + 1, qp_.attributes_.rnr_retry));
       fail_head(now, WcStatus::kRnrRetryExcErr);
       return;
@@ -279,9 +298,9 @@ void Requester::on_fatal_nak(Instant now, const RxPacket& packet) {
   if (qp_.explaining())
     qp_.explain(fmt::format(
         "wr_id {:#x} {} (remote address {:#x}, rkey {:#x}, {} bytes) refused by"
-        " QP {:#08x} at PSN {:#x}: {}",
+        " {} at PSN {:#x}: {}",
         work.wr_id, name(work.opcode), work.target.remote.address, work.target.remote.rkey,
-        work.length, qp_.attributes_.dest_qpn, packet.header.psn.value(), cause));
+        work.length, qp_.peer(), packet.header.psn.value(), cause));
   fail_head(now, status);
 }
 
@@ -295,11 +314,11 @@ bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause
     ++qp_.device_.counters().retry_exceeded_err;
     if (qp_.explaining())
       qp_.explain(fmt::format(
-          "wr_id {:#x} {}: no progress in {} tries, last cause: {}; peer QP"
-          " {:#08x}. Is the peer alive, in RTR/RTS, and reachable at this GID"
+          "wr_id {:#x} {}: no progress in {} tries, last cause: {}; peer"
+          " {}. Is the peer alive, in RTR/RTS, and reachable at this GID"
           " (timeout code {} is {} us)?",
           queue.at(queue.head()).wr_id, name(queue.at(queue.head()).opcode),
-          qp_.attributes_.retry_cnt + 1, cause, qp_.attributes_.dest_qpn, qp_.attributes_.timeout,
+          qp_.attributes_.retry_cnt + 1, cause, qp_.peer(), qp_.attributes_.timeout,
           ack_timeout(qp_.attributes_.timeout).ps / 1'000'000));
     fail_head(now, status);
     return false;
@@ -339,10 +358,13 @@ void Requester::fail_head(Instant now, WcStatus status) {
   SendWork work = queue.at(queue.head());
   queue.pop();
   qp_.complete_send(now, work, status);
+  std::string cause;
+  if (qp_.explaining())
+    cause = fmt::format("wr_id {:#x} before them failed with {}", work.wr_id, name(status));
   if (qp_.is_reliable())
-    qp_.enter_error(now);
+    qp_.enter_error(now, cause);
   else
-    qp_.enter_send_error(now);
+    qp_.enter_send_error(now, cause);
 }
 
 }  // namespace verbena::engine

@@ -242,9 +242,9 @@ void Responder::act(Instant now, const RxPacket& packet, Verdict verdict) {
       if (qp_.explaining())
         qp_.explain(
             fmt::format("PSN {:#x} arrived where {:#x} was due ({} packets missing): NAK"
-                        " PSN sequence error to QP {:#08x}",
+                        " PSN sequence error to {}",
                         packet.header.psn.value(), expected_.value(),
-                        packet.header.psn.distance(expected_), qp_.attributes_.dest_qpn));
+                        packet.header.psn.distance(expected_), qp_.peer()));
       queue_ack(syndrome::kNakSequence, expected_);
       return;
     case Verdict::kRnrNak:
@@ -253,9 +253,9 @@ void Responder::act(Instant now, const RxPacket& packet, Verdict verdict) {
       ++qp_.counters_.rnr_sent;
       if (qp_.explaining())
         qp_.explain(
-            fmt::format("no receive work request for PSN {:#x} of QP {:#08x}: RNR NAK,"
+            fmt::format("no receive work request for PSN {:#x} of {}: RNR NAK,"
                         " it may try again in {} us; post receives before the peer sends",
-                        packet.header.psn.value(), qp_.attributes_.dest_qpn,
+                        packet.header.psn.value(), qp_.peer(),
                         rnr_timeout(qp_.attributes_.min_rnr_timer).ps / 1'000'000));
       queue_ack(syndrome::kRnrNak | qp_.attributes_.min_rnr_timer, packet.header.psn);
       return;
@@ -286,7 +286,7 @@ void Responder::act_unreliable(Instant now, const RxPacket& packet, Verdict verd
   completion.status = local_status_;
   completion.opcode = WcOpcode::kRecv;
   qp_.complete_receive(now, completion, false);
-  if (faulty) qp_.enter_error(now);
+  if (faulty) qp_.enter_error(now, "a receive work request could not be written");
 }
 
 // NAKs the packet and ends the queue pair: class C errors and their kin (IBA 9.9.3). The error
@@ -294,9 +294,9 @@ void Responder::act_unreliable(Instant now, const RxPacket& packet, Verdict verd
 void Responder::refuse(Instant now, const RxPacket& packet, uint8_t syndrome) {
   ++qp_.counters_.naks_sent;
   if (qp_.explaining())
-    qp_.explain(fmt::format("refused {} from QP {:#08x} at PSN {:#x}: {}",
+    qp_.explain(fmt::format("refused {} from {} at PSN {:#x}: {}",
                             wire::opcode_info(packet.header.opcode).name(),
-                            qp_.attributes_.dest_qpn, packet.header.psn.value(), why_));
+                            qp_.peer(), packet.header.psn.value(), why_));
   queue_ack(syndrome, packet.header.psn);
   if (qp_.has_taken_) {
     WorkCompletion completion;
@@ -309,7 +309,7 @@ void Responder::refuse(Instant now, const RxPacket& packet, uint8_t syndrome) {
     qp_.device_.report({Event::kQp, type, nullptr, &qp_, nullptr});
   }
   message_ = Message::kNone;
-  qp_.enter_error(now);
+  qp_.enter_error(now, "a request of the peer was refused");
 }
 
 }  // namespace verbena::engine

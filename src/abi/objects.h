@@ -187,7 +187,7 @@ struct Qp {
   uint32_t async_deliveries = 0;  // (L)
 
   ibv_qp* plain() { return &base.base.qp_base; }
-  // The engine's object is shared by data path calls that already know they hold a live one.
+  // The engine's queue pair; null once the device was closed. Locked.
   engine::QueuePair* queue() { return core->queue; }
 };
 

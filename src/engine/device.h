@@ -39,13 +39,16 @@ class Device {
   Result<QueuePair*> create_qp(const QpInit& init);
   void destroy_qp(QueuePair* qp);
   QueuePair* find_qp(uint32_t qpn);
-  // Gives an SRQ its number so that XRC packets find it; 0 when none is free.
+  // Gives an XRC SRQ its number, 1..65535, so that packets find it (IBA A14.2); 0 when none is free.
   uint32_t register_srq(SharedReceiveQueue* srq);
+  // Takes the number back and drops what queue pairs and events hold of the SRQ.
   void unregister_srq(SharedReceiveQueue* srq);
-  SharedReceiveQueue* find_srq(uint32_t number);
+  SharedReceiveQueue* find_srq(uint32_t number);  // null when nobody has the number
   // Takes one receive work request from `srq` into `to` and raises the limit event when due.
   bool take_from_srq(SharedReceiveQueue* srq, ReceiveWork& to);
-  int attach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL
+  // IBA 11.3.1: `qp` gets a copy of each datagram to `group`. 0 (also when attached already), or
+  // EINVAL: not a UD queue pair, or no multicast address.
+  int attach_multicast(QueuePair* qp, const Gid& group);
   int detach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL when not attached
   // The slot lease of this process. Only while no queue pair exists.
   void qpn_base(uint32_t base) { options_.qpn_base = base; }

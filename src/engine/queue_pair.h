@@ -113,8 +113,12 @@ class QueuePair {
   // Send work requests that fit now.
   uint32_t send_room() const { return send_queue_.room(); }
 
+  // One packet that the device found to be for this queue pair.
   void receive(Instant now, const RxPacket& packet);
+  // Sends at most `budget` packets: what is owed to the peer first, then work requests.
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t budget);
+  // Runs the timer that expired: RNR wait or acknowledgement timeout (IBA 9.7.6.1.3, 9.7.5.2.8).
+  // Nothing happens before next_deadline().
   void on_time(Instant now);
   Instant next_deadline() const { return requester_.deadline(); }
 

@@ -160,6 +160,7 @@ class ReceiveQueue {
   // Copies the oldest request to `to`, whose `sges` points at an array of max_sges(); false when
   // empty.
   bool pop(ReceiveWork& to);
+  // Changes the capacity. False, and nothing changed, when more requests wait than would fit.
   bool resize(uint32_t work_requests);
   void clear() { head_ = tail_; }
 

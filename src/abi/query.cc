@@ -121,8 +121,9 @@ uint8_t path_mtu_code(uint32_t bytes) {
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, size_t attr_size) {
   return shielded([&] {
+    // Not EOPNOTSUPP: the headers' inline function would fall back to ibv_query_device() and succeed.
     if (input && input->comp_mask)
-      return refuse(EOPNOTSUPP, "ibv_query_device_ex: input comp_mask {:#x}: no bit is defined",
+      return refuse(EINVAL, "ibv_query_device_ex: input comp_mask {:#x}: no bit is defined",
                     input->comp_mask);
     if (attr_size < sizeof attr->orig_attr)
       return refuse(EINVAL,

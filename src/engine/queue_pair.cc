@@ -360,7 +360,7 @@ uint32_t QueuePair::flush_receives(Instant now) {
   for (; has_taken_ || (receive_queue_ && take_receive(nullptr)); ++count)
     complete_receive(now, flushed, false);
   if (receive_queue_) return count;
-  if if ((init_.srq || type() == QpType::kXrcRecv) && !last_wqe_reported_) {
+  if ((init_.srq || type() == QpType::kXrcRecv) && !last_wqe_reported_) {
     last_wqe_reported_ = true;
     device_.report({Event::kQp, AsyncType::kQpLastWqeReached, nullptr, this, nullptr});
   }

@@ -59,7 +59,9 @@ TEST_F(Explained, CallsThatAreNotSupportedSayWhy) {
   expect_line("ibv_modify_cq");
   ibv_query_device_ex_input input{.comp_mask = 1};
   ibv_device_attr_ex device;
-  EXPECT_EQ(ibv_query_device_ex(context_, &input, &device), EOPNOTSUPP);
+  // The headers' inline function refuses by itself; what it calls is what newer ones reach.
+  auto query = verbs_get_ctx(context_)->query_device_ex;
+  EXPECT_EQ(query(context_, &input, &device, sizeof device), EINVAL);
   expect_line("ibv_query_device_ex");
   ibv_wq_init_attr wq{};
   errno = 0;

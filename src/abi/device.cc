@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Registry {
-  host::ForkMutex mutex;  // outside those of the devices
+  host::ForkMutex mutex;         // outside those of the devices
   std::vector<Device*> devices;  // every device ever listed
   Clock::time_point read_at{};
 };

@@ -30,8 +30,10 @@ int check_room(const host::Limits& limits, const Membership& membership) {
     return refuse(ENOMEM, "ibv_attach_mcast: the device's max_mcast_grp = {} groups are in use",
                   limits.max_mcast_grp);
   if (it != memberships().end() && it->second >= kMulticastQpAttach)
-    return refuse(ENOMEM, "ibv_attach_mcast: max_mcast_qp_attach = {} queue pairs are attached to"
-                  " {}", kMulticastQpAttach, host::gid_address(membership.group));
+    return refuse(ENOMEM,
+                  "ibv_attach_mcast: max_mcast_qp_attach = {} queue pairs are attached to"
+                  " {}",
+                  kMulticastQpAttach, host::gid_address(membership.group));
   return 0;
 }
 

@@ -36,8 +36,10 @@ int check_values(const ibv_qp& qp, const ibv_qp_attr& attr, uint32_t mask) {
                                  kAccessFlushGlobal | kAccessFlushPersistent;
   uint32_t unknown = mask & IBV_QP_ACCESS_FLAGS ? attr.qp_access_flags & ~kQpAccess : 0;
   if (unknown)
-    return refuse(EOPNOTSUPP, "{}: QP {:#x}: qp_access_flags {:#x} has bits {:#x} that say nothing"
-                  " of a queue pair", call, qp.qp_num, attr.qp_access_flags, unknown);
+    return refuse(EOPNOTSUPP,
+                  "{}: QP {:#x}: qp_access_flags {:#x} has bits {:#x} that say nothing"
+                  " of a queue pair",
+                  call, qp.qp_num, attr.qp_access_flags, unknown);
   return 0;
 }
 

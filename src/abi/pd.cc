@@ -91,7 +91,7 @@ void close_domain(engine::XrcDomain* domain) {
 namespace {
 std::atomic<uint32_t> live_domains{0};
 host::ForkMutex users_mutex;  // orders the last user of an undone import against unimport
-}
+}  // namespace
 
 void enter_domain(Pd* pd) {
   ++pd->users;
@@ -204,7 +204,8 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return shielded_pointer<ibv_pd>([&]() -> ibv_pd* {
     uint32_t limit = model_of(context)->limits.max_pd;
     if (live_domains >= limit)
-      return refuse_null(ENOMEM, "ibv_alloc_pd: the device's max_pd = {} domains are in use", limit);
+      return refuse_null(ENOMEM, "ibv_alloc_pd: the device's max_pd = {} domains are in use",
+                         limit);
     auto pd = std::make_unique<Pd>();
     pd->domain = new Domain{};
     ++live_domains;

@@ -68,8 +68,9 @@ void tell(Context* context, engine::AsyncType type) {
 }
 
 bool same_gids(const host::DeviceModel& a, const host::DeviceModel& b) {
-  return std::equal(a.gids.begin(), a.gids.end(), b.gids.begin(), b.gids.end(),
-                    [](const host::GidEntry& x, const host::GidEntry& y) { return x.gid == y.gid; });
+  return std::equal(
+      a.gids.begin(), a.gids.end(), b.gids.begin(), b.gids.end(),
+      [](const host::GidEntry& x, const host::GidEntry& y) { return x.gid == y.gid; });
 }
 
 // True when the kernel said something since the last time.
@@ -134,8 +135,8 @@ void report_changes(Device* device, const host::DeviceModel& before,
   for (Context* context : audience().contexts) {
     if (context->device != device) continue;
     if (port)
-      tell(context, after.port_active ? engine::AsyncType::kPortActive
-                                      : engine::AsyncType::kPortErr);
+      tell(context,
+           after.port_active ? engine::AsyncType::kPortActive : engine::AsyncType::kPortErr);
     if (gids) tell(context, engine::AsyncType::kGidChange);
   }
 }

@@ -210,8 +210,10 @@ int check_attr_ex(const ibv_qp_init_attr_ex& attr) {
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags)
     return refuse(EOPNOTSUPP, "{}: create_flags {:#x} are not supported", call, attr.create_flags);
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_XRCD) && attr.qp_type != IBV_QPT_XRC_RECV)
-    return refuse(EINVAL, "{}: comp_mask has IBV_QP_INIT_ATTR_XRCD; only an XRC receive queue pair"
-                  " belongs to an XRC domain", call);
+    return refuse(EINVAL,
+                  "{}: comp_mask has IBV_QP_INIT_ATTR_XRCD; only an XRC receive queue pair"
+                  " belongs to an XRC domain",
+                  call);
   if (!(attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) return 0;
   uint64_t offered = send_operations_of(attr.qp_type);
   if (uint64_t refused = attr.send_ops_flags & ~offered)

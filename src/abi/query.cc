@@ -14,7 +14,7 @@ namespace verbena::abi {
 namespace {
 
 constexpr uint32_t kPorts = 1;
-constexpr uint8_t kAckDelayCode = 15;         // 4.096 us * 2^15: what software RoCE reports
+constexpr uint8_t kAckDelayCode = 15;  // 4.096 us * 2^15: what software RoCE reports
 constexpr uint8_t kPhysicalDisabled = 3;
 constexpr uint8_t kPhysicalLinkUp = 5;
 constexpr uint8_t kSubnetTimeout = 18;
@@ -121,7 +121,8 @@ uint8_t path_mtu_code(uint32_t bytes) {
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, size_t attr_size) {
   return shielded([&] {
-    // Not EOPNOTSUPP: the headers' inline function would fall back to ibv_query_device() and succeed.
+    // Not EOPNOTSUPP: the headers' inline function would fall back to ibv_query_device() and
+    // succeed.
     if (input && input->comp_mask)
       return refuse(EINVAL, "ibv_query_device_ex: input comp_mask {:#x}: no bit is defined",
                     input->comp_mask);
@@ -170,7 +171,8 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t a
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
   if (uint32_t unknown = values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK})
     return shielded([&] {
-      return refuse(EOPNOTSUPP, "ibv_query_rt_values_ex: comp_mask bits {:#x} are unknown", unknown);
+      return refuse(EOPNOTSUPP, "ibv_query_rt_values_ex: comp_mask bits {:#x} are unknown",
+                    unknown);
     });
   if (values->comp_mask) {  // the clock of completion timestamps
     int64_t ns = host::Process::get().now().ns();
@@ -223,12 +225,10 @@ int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_g
   return shielded([&] {
     auto model = model_of(context);
     const host::GidEntry* found = gid_entry(*model, index);
-    if (flags)
-      return refuse(EOPNOTSUPP, "ibv_query_gid_ex: flags {:#x}: no bit is defined", flags);
+    if (flags) return refuse(EOPNOTSUPP, "ibv_query_gid_ex: flags {:#x}: no bit is defined", flags);
     if (port != kPorts || !found || entry_size < sizeof entry->gid)
-      return refuse(EINVAL,
-                    "ibv_query_gid_ex: port {}, index {} of {}, entry of {} bytes", port, index,
-                    gid_table_length(*model), entry_size);
+      return refuse(EINVAL, "ibv_query_gid_ex: port {}, index {} of {}, entry of {} bytes", port,
+                    index, gid_table_length(*model), entry_size);
     if (found->empty()) return refuse(ENODATA, "ibv_query_gid_ex: index {} is empty", index);
     ibv_gid_entry full;
     fill_gid_entry(*found, index, full);

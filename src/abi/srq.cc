@@ -38,9 +38,9 @@ int check_parts(const char* call, ibv_context* context, const SrqSpec& spec) {
                  (spec.cq && spec.cq->base.context != context);
   if (!foreign) return 0;
   return refuse(EINVAL, "{}: the {} belongs to another context", call,
-                spec.pd->base.context != context                   ? "protection domain"
+                spec.pd->base.context != context                  ? "protection domain"
                 : spec.xrcd && spec.xrcd->base.context != context ? "XRC domain"
-                                                                   : "completion queue");
+                                                                  : "completion queue");
 }
 
 ibv_srq* make_srq(const char* call, ibv_context* context, const SrqSpec& spec) {
@@ -105,8 +105,10 @@ int check_attr_ex(const ibv_srq_init_attr_ex& attr) {
   if (type == IBV_SRQT_XRC && ((attr.comp_mask & kXrc) != kXrc || !attr.xrcd || !attr.cq))
     return refuse(EINVAL, "{}: an XRC SRQ needs an XRC domain and a completion queue", call);
   if (type == IBV_SRQT_BASIC && (attr.comp_mask & kXrc))
-    return refuse(EINVAL, "{}: comp_mask {:#x}: a basic SRQ has no XRC domain and no completion"
-                  " queue; set srq_type to IBV_SRQT_XRC", call, attr.comp_mask);
+    return refuse(EINVAL,
+                  "{}: comp_mask {:#x}: a basic SRQ has no XRC domain and no completion"
+                  " queue; set srq_type to IBV_SRQT_XRC",
+                  call, attr.comp_mask);
   return 0;
 }
 

@@ -6,9 +6,11 @@
 namespace verbena::abi {
 namespace {
 
-constexpr const char* kNoFlows = "flows steer raw packets, and raw packet queue pairs are not offered";
+constexpr const char* kNoFlows =
+    "flows steer raw packets, and raw packet queue pairs are not offered";
 constexpr const char* kNoWorkQueues =
-    "receive work queues and their tables (RSS) serve raw packet queue pairs, which are not offered";
+    "receive work queues and their tables (RSS) serve raw packet queue pairs, which are not "
+    "offered";
 constexpr const char* kNoCounters =
     "counter objects attach to flows; `verbena stats` and the counters in sysfs need none";
 

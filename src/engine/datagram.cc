@@ -79,10 +79,10 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
   if (header.deth.qkey != attributes_.qkey) {
     ++device_.counters().qkey_viol_cntr;
     if (explaining())
-      explain(
-          fmt::format("datagram from QP {:#08x} ({}) dropped: its Q_Key {:#x} is not this queue pair's"
-                      " {:#x}",
-                      header.deth.source_qpn, address_text(packet.source), header.deth.qkey, attributes_.qkey));
+      explain(fmt::format(
+          "datagram from QP {:#08x} ({}) dropped: its Q_Key {:#x} is not this queue pair's"
+          " {:#x}",
+          header.deth.source_qpn, address_text(packet.source), header.deth.qkey, attributes_.qkey));
     return;
   }
   if (!take_receive(init_.srq)) {
@@ -96,10 +96,11 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
   if (needed > taken_.length) {  // the work request stays for the next datagram
     ++device_.counters().resp_local_length_error;
     if (explaining())
-      explain(
-          fmt::format("datagram from QP {:#08x} ({}) dropped: it needs {} bytes (40 for the GRH area),"
-                      " receive wr_id {:#x} has {}",
-                      header.deth.source_qpn, address_text(packet.source), needed, taken_.wr_id, taken_.length));
+      explain(fmt::format(
+          "datagram from QP {:#08x} ({}) dropped: it needs {} bytes (40 for the GRH area),"
+          " receive wr_id {:#x} has {}",
+          header.deth.source_qpn, address_text(packet.source), needed, taken_.wr_id,
+          taken_.length));
     return;
   }
   uint8_t area[wire::kGrhBytes];

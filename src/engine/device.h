@@ -15,8 +15,8 @@
 namespace verbena::engine {
 
 struct DeviceOptions {
-  uint32_t qpn_base = 0;     // slot << 16; queue pair numbers are base + 1 .. base + 65535
-  uint64_t seed = 1;         // of the keys' random bits
+  uint32_t qpn_base = 0;  // slot << 16; queue pair numbers are base + 1 .. base + 65535
+  uint64_t seed = 1;      // of the keys' random bits
   memory::Populate populate = nullptr;
   bool explain = false;
 };
@@ -39,7 +39,8 @@ class Device {
   Result<QueuePair*> create_qp(const QpInit& init);
   void destroy_qp(QueuePair* qp);
   QueuePair* find_qp(uint32_t qpn);
-  // Gives an XRC SRQ its number, 1..65535, so that packets find it (IBA A14.2); 0 when none is free.
+  // Gives an XRC SRQ its number, 1..65535, so that packets find it (IBA A14.2); 0 when none is
+  // free.
   uint32_t register_srq(SharedReceiveQueue* srq);
   // Takes the number back and drops what queue pairs and events hold of the SRQ.
   void unregister_srq(SharedReceiveQueue* srq);
@@ -53,8 +54,8 @@ class Device {
   // The slot lease of this process. Only while no queue pair exists.
   void qpn_base(uint32_t base) { options_.qpn_base = base; }
   // fork: the child keeps domains, regions and completion queues (its memory is a copy), but the
-  // parent's queue pairs are not its own. They move to ERR without a completion or a packet and stay
-  // there (modify() refuses with EIO); what is posted to them flushes.
+  // parent's queue pairs are not its own. They move to ERR without a completion or a packet and
+  // stay there (modify() refuses with EIO); what is posted to them flushes.
   void abandon_queue_pairs();
 
   // --- data

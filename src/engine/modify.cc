@@ -19,18 +19,19 @@ Result<void> check_mask(QpType type, QpState from, QpState to, uint32_t mask) {
                                     name(from), name(to)));
   uint32_t given = mask & ~kAttrState;
   if (uint32_t missing = rule.required & ~given)
-    return fail(EINVAL, fmt::format("{} {} -> {}: {} is required and not in attr_mask",
-                                    name(type), name(from), name(to), attribute_name(missing)));
+    return fail(EINVAL, fmt::format("{} {} -> {}: {} is required and not in attr_mask", name(type),
+                                    name(from), name(to), attribute_name(missing)));
   if (uint32_t extra = given & ~(rule.required | rule.optional))
-    return fail(EINVAL, fmt::format("{} {} -> {}: {} is not allowed in this transition",
-                                    name(type), name(from), name(to), attribute_name(extra)));
+    return fail(EINVAL, fmt::format("{} {} -> {}: {} is not allowed in this transition", name(type),
+                                    name(from), name(to), attribute_name(extra)));
   return {};
 }
 
 // Wrong whatever the state: of each attribute given, what is right and why this is not.
 Result<void> check_values(const QpInit& init, const QpAttributes& a, uint32_t mask) {
   if ((mask & kAttrPort) && a.port != 1)
-    return fail(EINVAL, fmt::format("IBV_QP_PORT {} does not exist; the device has port 1", a.port));
+    return fail(EINVAL,
+                fmt::format("IBV_QP_PORT {} does not exist; the device has port 1", a.port));
   if ((mask & kAttrPkeyIndex) && a.pkey_index != 0)
     return fail(EINVAL, fmt::format("IBV_QP_PKEY_INDEX {} is outside the P_Key table; RoCE has one"
                                     " entry, index 0",
@@ -40,13 +41,14 @@ Result<void> check_values(const QpInit& init, const QpAttributes& a, uint32_t ma
                                    " consumer may use",
                                    a.qkey));
   if ((mask & kAttrPathMtu) && (a.path_mtu < 1 || a.path_mtu > 5))
-    return fail(EINVAL, fmt::format("IBV_QP_PATH_MTU code {} is not 1..5 (256..4096 bytes)",
-                                    a.path_mtu));
+    return fail(EINVAL,
+                fmt::format("IBV_QP_PATH_MTU code {} is not 1..5 (256..4096 bytes)", a.path_mtu));
   if ((mask & kAttrPathMtu) && path_mtu_bytes(a.path_mtu) > init.port_mtu)
     return fail(EINVAL, fmt::format("IBV_QP_PATH_MTU {} bytes is above the {} that the port"
                                     " carries (its interface's MTU less the headers)",
                                     path_mtu_bytes(a.path_mtu), init.port_mtu));
-  if ((mask & kAttrAltPath) || ((mask & kAttrPathMigState) && a.path_mig_state != MigState::kMigrated))
+  if ((mask & kAttrAltPath) ||
+      ((mask & kAttrPathMigState) && a.path_mig_state != MigState::kMigrated))
     return fail(EOPNOTSUPP,
                 fmt::format("{}: this device has one port and no automatic path migration",
                             attribute_name(mask & (kAttrAltPath | kAttrPathMigState))));
@@ -119,8 +121,7 @@ Result<void> QueuePair::modify(Instant now, const QpAttributes& wanted, uint32_t
                                       name(wanted.current_state), name(from)));
     if (from != QpState::kRtr && from != QpState::kRts && from != QpState::kSqd &&
         from != QpState::kSqe)
-      return fail(EINVAL,
-                  fmt::format("IBV_QP_CUR_STATE is not allowed in {}", name(from)));
+      return fail(EINVAL, fmt::format("IBV_QP_CUR_STATE is not allowed in {}", name(from)));
   }
   QpState to = (mask & kAttrState) ? wanted.state : from;
   if (auto checked = check_values(init_, wanted, mask); !checked) return checked;

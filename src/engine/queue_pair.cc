@@ -249,8 +249,8 @@ QueuePair::Scattered QueuePair::scatter(std::span<const Sge> sges,
         device_.keys().check_local(sge.lkey, domain, sge.address + offset, n, true);
     done.error = grant.error;
     if (grant.error != memory::KeyError::kNone) return done;
-    done.lost = grant.backing != memory::Backing::kNull &&
-                !payload.copy_out(done.bytes, grant.address, n);
+    done.lost =
+        grant.backing != memory::Backing::kNull && !payload.copy_out(done.bytes, grant.address, n);
     if (done.lost) return done;
     done.bytes += n;
     offset = 0;
@@ -381,10 +381,10 @@ void QueuePair::explain_flush(uint32_t sends, uint32_t receives, const std::stri
 
 void QueuePair::explain_posted_flush() {
   if (!explaining() || std::exchange(posted_flush_told_, true)) return;
-  explain(fmt::format("state {}: work requests posted now flush (WR_FLUSH_ERR); bring the queue"
-                      " pair to {}",
-                      name(state()),
-                      state() == QpState::kSqe ? "RTS" : "RESET, INIT, RTR and RTS again"));
+  explain(fmt::format(
+      "state {}: work requests posted now flush (WR_FLUSH_ERR); bring the queue"
+      " pair to {}",
+      name(state()), state() == QpState::kSqe ? "RTS" : "RESET, INIT, RTR and RTS again"));
 }
 
 void QueuePair::enter_error(Instant now, const std::string& cause) {

@@ -107,7 +107,8 @@ class QueuePair {
   int post_send(Instant now, const SendRequest& request);
   int check_send(const SendRequest& request) const;  // whether post_send() would take it
   int post_receive(uint64_t wr_id, std::span<const Sge> sges);
-  // After receives were posted: in ERR they complete at once, as sends do, whoever drives the device.
+  // After receives were posted: in ERR they complete at once, as sends do, whoever drives the
+  // device.
   void flush_posted(Instant now);
 
   // Send work requests that fit now.

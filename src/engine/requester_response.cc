@@ -43,8 +43,8 @@ void Requester::receive(Instant now, const RxPacket& packet) {
   }
 }
 
-// After a READ was asked for in smaller parts, the peer's message count may run ahead of ours, and a
-// limit made from it would let SENDs go that nobody has a receive for. The counts are brought
+// After a READ was asked for in smaller parts, the peer's message count may run ahead of ours, and
+// a limit made from it would let SENDs go that nobody has a receive for. The counts are brought
 // together when everything sent is answered; until then the old limit stands.
 bool Requester::counts_differ(Psn psn, uint32_t msn) {
   if (!split_) return false;
@@ -196,7 +196,8 @@ bool Requester::place(Instant now, const SendWork& work, uint64_t offset,
     const Sge& sge = sges[done.sge];
     if (qp_.explaining())
       qp_.explain(fmt::format(
-          "wr_id {:#x}: response cannot be written to SGE {} (addr {:#x}, length {}, lkey {:#x}): {}",
+          "wr_id {:#x}: response cannot be written to SGE {} (addr {:#x}, length {}, lkey {:#x}): "
+          "{}",
           work.wr_id, done.sge, sge.address, sge.length, sge.lkey, memory::describe(done.error)));
     fail_head(now, WcStatus::kLocProtErr);
     return false;
@@ -214,9 +215,10 @@ void Requester::on_nak(Instant now, const RxPacket& packet) {
   ++qp_.device_.counters().packet_seq_err;
   ++qp_.counters_.naks_received;
   if (qp_.explaining())
-    qp_.explain(fmt::format("NAK PSN sequence error from {}: a packet was lost, it expects PSN {:#x}"
-                            " and gets everything from there again",
-                            qp_.peer(), psn.value()));
+    qp_.explain(
+        fmt::format("NAK PSN sequence error from {}: a packet was lost, it expects PSN {:#x}"
+                    " and gets everything from there again",
+                    qp_.peer(), psn.value()));
   if (!acknowledge_before(now, psn) || waiting_rnr_) return;
   if (transmit_psn() == psn) return;  // went back already, nothing sent since
   go_back(now, psn, WcStatus::kRetryExcErr, "PSN sequence NAK");
@@ -227,12 +229,12 @@ void Requester::explain_rnr(const RxPacket& packet) {
   uint32_t count = ++rnr_in_a_row_;
   if (!qp_.explaining() || (count & (count - 1)) != 0) return;
   uint8_t code = packet.header.aeth.syndrome & syndrome::kValueMask;
-  qp_.explain(fmt::format("wr_id {:#x}: RNR NAK number {} in a row from {} at PSN {:#x}: it has no"
-                          " receive work request; trying again in {} us (rnr_retry {}{})",
-                          qp_.send_queue_.at(qp_.send_queue_.head()).wr_id, count, qp_.peer(),
-                          packet.header.psn.value(), rnr_timeout(code).ps / 1'000'000,
-                          qp_.attributes_.rnr_retry,
-                          qp_.attributes_.rnr_retry == 7 ? ": for ever" : ""));
+  qp_.explain(
+      fmt::format("wr_id {:#x}: RNR NAK number {} in a row from {} at PSN {:#x}: it has no"
+                  " receive work request; trying again in {} us (rnr_retry {}{})",
+                  qp_.send_queue_.at(qp_.send_queue_.head()).wr_id, count, qp_.peer(),
+                  packet.header.psn.value(), rnr_timeout(code).ps / 1'000'000,
+                  qp_.attributes_.rnr_retry, qp_.attributes_.rnr_retry == 7 ? ": for ever" : ""));
 }
 
 void Requester::on_rnr(Instant now, const RxPacket& packet) {
@@ -313,13 +315,13 @@ bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause
   if (retries_left_ == 0) {
     ++qp_.device_.counters().retry_exceeded_err;
     if (qp_.explaining())
-      qp_.explain(fmt::format(
-          "wr_id {:#x} {}: no progress in {} tries, last cause: {}; peer"
-          " {}. Is the peer alive, in RTR/RTS, and reachable at this GID"
-          " (timeout code {} is {} us)?",
-          queue.at(queue.head()).wr_id, name(queue.at(queue.head()).opcode),
-          qp_.attributes_.retry_cnt + 1, cause, qp_.peer(), qp_.attributes_.timeout,
-          ack_timeout(qp_.attributes_.timeout).ps / 1'000'000));
+      qp_.explain(
+          fmt::format("wr_id {:#x} {}: no progress in {} tries, last cause: {}; peer"
+                      " {}. Is the peer alive, in RTR/RTS, and reachable at this GID"
+                      " (timeout code {} is {} us)?",
+                      queue.at(queue.head()).wr_id, name(queue.at(queue.head()).opcode),
+                      qp_.attributes_.retry_cnt + 1, cause, qp_.peer(), qp_.attributes_.timeout,
+                      ack_timeout(qp_.attributes_.timeout).ps / 1'000'000));
     fail_head(now, status);
     return false;
   }

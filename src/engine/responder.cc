@@ -295,8 +295,8 @@ void Responder::refuse(Instant now, const RxPacket& packet, uint8_t syndrome) {
   ++qp_.counters_.naks_sent;
   if (qp_.explaining())
     qp_.explain(fmt::format("refused {} from {} at PSN {:#x}: {}",
-                            wire::opcode_info(packet.header.opcode).name(),
-                            qp_.peer(), packet.header.psn.value(), why_));
+                            wire::opcode_info(packet.header.opcode).name(), qp_.peer(),
+                            packet.header.psn.value(), why_));
   queue_ack(syndrome, packet.header.psn);
   if (qp_.has_taken_) {
     WorkCompletion completion;

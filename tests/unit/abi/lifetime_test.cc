@@ -28,9 +28,8 @@ ibv_qp* make_ud(ibv_pd* pd, ibv_cq* cq) {
 }
 
 ibv_xrcd* make_xrcd(ibv_context* context, int fd) {
-  ibv_xrcd_init_attr attr{.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-                          .fd = fd,
-                          .oflags = O_CREAT};
+  ibv_xrcd_init_attr attr{
+      .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = O_CREAT};
   return ibv_open_xrcd(context, &attr);
 }
 
@@ -100,11 +99,11 @@ TEST(Lifetime, ASharedQueuePairSurvivesItsCreatorsContext) {
   init.xrcd = domain;
   ibv_qp* made = ibv_create_qp_ex(creator, &init);
   ASSERT_NE(made, nullptr);
-  ibv_qp_open_attr open{.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
-                                     IBV_QP_OPEN_ATTR_TYPE,
-                        .qp_num = made->qp_num,
-                        .xrcd = same,
-                        .qp_type = IBV_QPT_XRC_RECV};
+  ibv_qp_open_attr open{
+      .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+      .qp_num = made->qp_num,
+      .xrcd = same,
+      .qp_type = IBV_QPT_XRC_RECV};
   ibv_qp* opened = ibv_open_qp(other, &open);
   ASSERT_NE(opened, nullptr);
   ASSERT_EQ(ibv_close_device(creator), 0);
@@ -137,12 +136,12 @@ bool in_child(Body&& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-#define CHILD_EXPECTS(condition)                                              \
-  do {                                                                        \
-    if (!(condition)) {                                                       \
+#define CHILD_EXPECTS(condition)                                                    \
+  do {                                                                              \
+    if (!(condition)) {                                                             \
       fprintf(stderr, "%s:%d: in the child: %s\n", __FILE__, __LINE__, #condition); \
-      return false;                                                           \
-    }                                                                         \
+      return false;                                                                 \
+    }                                                                               \
   } while (false)
 
 // The parent's queue pairs are not the child's: nothing may be sent under their numbers, what is
@@ -193,8 +192,8 @@ bool hears_itself(ibv_context* context, ibv_pd* pd, const ibv_gid& group) {
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
   attr.qkey = 0x11;
-  CHILD_EXPECTS(ibv_modify_qp(qp, &attr,
-                              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
+  CHILD_EXPECTS(
+      ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
   attr.qp_state = IBV_QPS_RTR;
   CHILD_EXPECTS(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
   attr.qp_state = IBV_QPS_RTS;

@@ -40,8 +40,8 @@ void set_up(bool up) {
   ifreq request{};
   strcpy(request.ifr_name, "lo");
   ASSERT_EQ(ioctl(fd, SIOCGIFFLAGS, &request), 0);
-  request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP
-                                            : request.ifr_flags & ~IFF_UP);
+  request.ifr_flags =
+      static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
   ASSERT_EQ(ioctl(fd, SIOCSIFFLAGS, &request), 0);
   close(fd);
 }

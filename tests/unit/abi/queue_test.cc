@@ -219,8 +219,8 @@ TEST_F(Queues, PartsOfAnotherContextAreRefused) {
   ibv_xrcd* own_xrcd = ibv_open_xrcd(context_, &xrcd_attr);
   ibv_srq_init_attr_ex srq{};
   srq.attr = {.max_wr = 1, .max_sge = 1};
-  srq.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
-                  IBV_SRQ_INIT_ATTR_XRCD;
+  srq.comp_mask =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_XRCD;
   srq.srq_type = IBV_SRQT_XRC;
   auto refused = [&](ibv_pd* with_pd, ibv_cq* with_cq, ibv_xrcd* with_xrcd) {
     srq.pd = with_pd;

@@ -416,7 +416,9 @@ TEST(State, QueriedPsnsAreTheNextOnes) {
 
 // --- the explain log
 
-std::vector<std::string> lines(Rig& rig) { return std::exchange(rig.device.explanations(), {}); }
+std::vector<std::string> lines(Rig& rig) {
+  return std::exchange(rig.device.explanations(), {});
+}
 
 TEST(Explain, AFlushIsOneLinePerCause) {
   Rig rig;
@@ -424,9 +426,9 @@ TEST(Explain, AFlushIsOneLinePerCause) {
   rig.post_recv(7, {rig.sge(0, 10)});
   rig.post_recv(8, {rig.sge(0, 10)});
   ASSERT_TRUE(rig.modify(rig.qp, QpState::kErr));
-  EXPECT_THAT(lines(rig), ElementsAre(HasSubstr(
-                              "state ERR: 3 send and 2 receive work requests flush"
-                              " (WR_FLUSH_ERR): ibv_modify_qp to ERR")));
+  EXPECT_THAT(lines(rig),
+              ElementsAre(HasSubstr("state ERR: 3 send and 2 receive work requests flush"
+                                    " (WR_FLUSH_ERR): ibv_modify_qp to ERR")));
   for (int i = 0; i < 3; ++i) {
     rig.send(10);
     rig.post_recv(9, {rig.sge(0, 10)});
@@ -483,7 +485,8 @@ TEST(Explain, AStarvingSenderIsToldLessAndLessOften) {
 TEST(Explain, SentNaksNameThePeer) {
   Rig rig;
   rig.receive(rig.packet(Opcode::kRcSendOnly, 203, true), bytes(4));
-  EXPECT_THAT(lines(rig), ElementsAre(HasSubstr("NAK PSN sequence error to QP 0x004321 (10.0.0.2)")));
+  EXPECT_THAT(lines(rig),
+              ElementsAre(HasSubstr("NAK PSN sequence error to QP 0x004321 (10.0.0.2)")));
 }
 
 TEST(Explain, Addresses) {

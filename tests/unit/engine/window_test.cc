@@ -56,8 +56,8 @@ TEST_F(Window, ABindOfWhatIsGoneFails) {
     memory::MemoryWindow window{.domain = &rig.domain, .type = 2};
     rig.device.keys().insert(&window);
     SendRequest request = rig.request(WrOpcode::kBindMw, {});
-    request.bind = {&window, &rig.region, window.key + 1, rig.address(0), 100,
-                    memory::kRemoteRead, window.key, rig.region.key};
+    request.bind = {&window, &rig.region,         window.key + 1, rig.address(0),
+                    100,     memory::kRemoteRead, window.key,     rig.region.key};
     rig.send(10);
     rig.transmit();
     ASSERT_EQ(rig.post(request), 0);
@@ -114,8 +114,8 @@ TEST_F(Window, PermissionsAreTheWindowsOwn) {
   EXPECT_EQ(write(rig, 200, window.key, 1000, 8), 0x62);
 }
 
-wire::Packet flush_request(Rig& rig, uint32_t psn, uint32_t rkey, uint64_t address,
-                           uint32_t length, uint8_t selectivity) {
+wire::Packet flush_request(Rig& rig, uint32_t psn, uint32_t rkey, uint64_t address, uint32_t length,
+                           uint8_t selectivity) {
   wire::Packet p = rig.packet(Opcode::kRcFlush, psn, true);
   p.reth = {address, rkey, length};
   p.feth = {1, selectivity};

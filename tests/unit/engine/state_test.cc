@@ -495,6 +495,12 @@ TEST(Explain, Addresses) {
   six.bytes[0] = 0xfd;
   six.bytes[15] = 2;
   EXPECT_EQ(address_text(six), "fd00::2");
+  EXPECT_EQ(address_text(Gid{}), "::");
+  six = {};
+  six.bytes[15] = 1;
+  EXPECT_EQ(address_text(six), "::1");
+  six.bytes = {0x20, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0xab, 0xcd, 0, 0};
+  EXPECT_EQ(address_text(six), "2001:0:7::abcd:0");
 }
 
 // --- fork

@@ -7,6 +7,7 @@
 #include "abi/import.h"
 #include "abi/operations.h"
 #include "base/endian.h"
+#include "wire/headers.h"
 
 namespace verbena::abi {
 namespace {
@@ -15,16 +16,10 @@ std::atomic<uint32_t> live_handles{0};
 
 constexpr size_t kIpv4Offset = 20;  // of the IPv4 header in the 40 bytes of a received GRH area
 
-uint16_t ipv4_checksum(const uint8_t* header) {
-  uint32_t sum = 0;
-  for (int i = 0; i < 20; i += 2) sum += static_cast<uint32_t>(header[i] << 8 | header[i + 1]);
-  while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<uint16_t>(~sum);
-}
-
 // IPv4 when its header, checksum included, is right; an IPv6 address there by chance is not.
 bool holds_ipv4(const uint8_t* area) {
-  return area[kIpv4Offset] == 0x45 && ipv4_checksum(area + kIpv4Offset) == 0;
+  return area[kIpv4Offset] == 0x45 &&
+         wire::ipv4_checksum(wire::load<wire::Ipv4Header>(area + kIpv4Offset)) == 0;
 }
 
 struct ReceivedHeader {

@@ -2,8 +2,13 @@
 // ibv_get_async_event(), back through ibv_ack_async_event().
 #include "abi/errors.h"
 #include "abi/events.h"
+#include "abi/port_events.h"
 
 namespace verbena::abi {
+
+static_assert(int{IBV_EVENT_PORT_ACTIVE} == int(engine::AsyncType::kPortActive) &&
+              int{IBV_EVENT_PORT_ERR} == int(engine::AsyncType::kPortErr) &&
+              int{IBV_EVENT_GID_CHANGE} == int(engine::AsyncType::kGidChange));
 
 host::EventChannel* route_event(const engine::Event& event, host::Delivery& delivery) {
   delivery.kind = event.kind;
@@ -39,7 +44,8 @@ host::EventChannel* route_event(const engine::Event& event, host::Delivery& deli
       return &cast(srq->base.context)->async;
     }
     case engine::Event::kLeftService:
-      return nullptr;  // between engine and host
+    case engine::Event::kPort:
+      return nullptr;  // between engine and host; made by us
   }
   return nullptr;
 }
@@ -70,7 +76,7 @@ extern "C" {
 
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   host::Delivery delivery;
-  if (int error = cast(context)->async.pop(delivery)) {
+  if (int error = shielded([&] { return next_event(cast(context), delivery); })) {
     errno = error;
     return -1;
   }
@@ -85,6 +91,9 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
       break;
     case engine::Event::kSrq:
       event->element.srq = &static_cast<Srq*>(delivery.object)->base;
+      break;
+    case engine::Event::kPort:
+      event->element.port_num = 1;
       break;
     case engine::Event::kLeftService:
       break;  // never routed here

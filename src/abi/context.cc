@@ -10,7 +10,9 @@
 #include "abi/device.h"
 #include "abi/errors.h"
 #include "abi/events.h"
+#include "abi/mcast.h"
 #include "abi/operations.h"
+#include "abi/port_events.h"
 
 namespace verbena::abi {
 namespace {
@@ -34,6 +36,36 @@ int make_command_fd(const Device& device) {
   if (pwrite(fd, &identity, sizeof identity, 0) == sizeof identity) return fd;
   close(fd);
   return -1;
+}
+
+// The background thread reads the router, so it is written once, under the lock.
+void set_event_router() {
+  static const bool done = [] {
+    host::Process& process = host::Process::get();
+    host::Process::Guard guard(process);
+    process.event_router(route_event);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+// `qp` means nothing any more: the engine's queue pair ends unless another context has it too
+// (ibv_open_qp); then `qp` gets an empty core of its own. Locked.
+void end_queue_pair(host::Process& process, Qp& qp) {
+  QpCore& core = *qp.core;
+  if (core.handles.size() > 1) {
+    auto own = std::make_unique<QpCore>();
+    own->handles.push_back(&qp);
+    std::erase(core.handles, &qp);
+    qp.core = own.release();
+    return;
+  }
+  if (!core.queue) return;
+  leave_groups(process, core);
+  process.revoke(*core.queue);
+  process.engine().forget(core.queue);
+  process.engine().destroy_qp(core.queue);
+  core.queue = nullptr;
 }
 
 }  // namespace
@@ -63,6 +95,7 @@ void fill_operations(NewestVerbsContext& verbs) {
   v.create_qp_ex = create_qp_ex;
   v.get_srq_num = get_srq_num;
   v.create_srq_ex = create_srq_ex;
+  fill_unsupported(v);
   v.open_xrcd = open_xrcd;
   v.close_xrcd = close_xrcd;
   ibv_context_ops& ops = v.context.ops;
@@ -90,28 +123,28 @@ Context* open_context(Device* device) {
   base->cmd_fd = cmd_fd;
   base->async_fd = context->async.fd();
   base->num_comp_vectors = completion_vectors();
-  pthread_mutex_init(&base->mutex, nullptr);
   base->abi_compat = __VERBS_ABI_IS_EXTENDED;
-  host::Process::get().event_router(route_event);
+  set_event_router();
+  enter_audience(context.get());
   return context.release();
 }
 
 void close_context(Context* context) {
+  leave_audience(context);
   host::Process& process = host::Process::get();
   {
     host::Process::Guard guard(process);
     // A program that closes the device early leaves its queue pairs behind; like the kernel we end
     // them, so that no peer reaches memory through them any more.
-    for (Qp* qp : context->queue_pairs) {
-      if (!qp->core->queue) continue;
-      process.revoke(*qp->core->queue);
-      process.engine().destroy_qp(qp->core->queue);
-      qp->core->queue = nullptr;
+    while (!context->queue_pairs.empty()) {
+      Qp* qp = context->queue_pairs.back();
+      end_queue_pair(process, *qp);
+      context->queue_pairs.pop_back();
     }
   }
   close(context->base()->cmd_fd);
-  pthread_mutex_destroy(&context->base()->mutex);
-  delete context;
+  context->base()->cmd_fd = -1;
+  ContextHold::release(context);
 }
 
 }  // namespace verbena::abi

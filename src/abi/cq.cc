@@ -78,6 +78,7 @@ Cq* make_cq(const char* call, ibv_context* context, const CqSpec& spec) {
   cq->queue->owner = cq.get();
   ibv_cq_ex& base = cq->base;
   base.context = context;
+  cq->context = ContextHold(context);
   base.channel = spec.channel;
   base.cq_context = spec.user_context;
   base.handle = next_handle();

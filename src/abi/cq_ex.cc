@@ -24,7 +24,11 @@ int next_poll(ibv_cq_ex* base) {
 }
 
 int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
-  if (attr->comp_mask) return EINVAL;
+  if (attr->comp_mask)
+    return shielded([&] {
+      return refuse(EOPNOTSUPP, "ibv_start_poll: comp_mask {:#x}: no bit is defined",
+                    attr->comp_mask);
+    });
   return next_poll(base);
 }
 

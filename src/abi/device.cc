@@ -11,6 +11,7 @@
 
 #include "abi/device.h"
 #include "abi/errors.h"
+#include "abi/port_events.h"
 #include "base/endian.h"
 
 namespace verbena::abi {
@@ -51,8 +52,27 @@ Device* make_device(const host::DeviceModel& model, int index) {
   return device;
 }
 
+using Model = std::shared_ptr<const host::DeviceModel>;
+
+struct Change {
+  Device* device;
+  Model before, after;
+};
+
+// Told without any lock of ours: the fork handlers take them in another order.
+void report(const std::vector<Change>& changes) {
+  for (const Change& each : changes) report_changes(each.device, *each.before, *each.after);
+}
+
+void replace_model(Device* device, Model model, std::vector<Change>& changes) {
+  std::lock_guard lock(device->mutex);
+  if (device->model) changes.push_back({device, device->model, model});
+  device->model = std::move(model);
+}
+
 // Matches what the machine has now with the devices known so far. Registry locked.
-std::vector<Device*> merge(Registry& all, const std::vector<host::DeviceModel>& models) {
+std::vector<Device*> merge(Registry& all, const std::vector<host::DeviceModel>& models,
+                           std::vector<Change>& changes) {
   std::vector<Device*> present;
   for (const host::DeviceModel& model : models) {
     Device* device = nullptr;
@@ -62,9 +82,14 @@ std::vector<Device*> merge(Registry& all, const std::vector<host::DeviceModel>& 
       device = make_device(model, static_cast<int>(all.devices.size()));
       all.devices.push_back(device);
     }
-    std::lock_guard lock(device->mutex);
-    device->model = std::make_shared<host::DeviceModel>(model);
+    replace_model(device, std::make_shared<host::DeviceModel>(model), changes);
     present.push_back(device);
+  }
+  for (Device* known : all.devices) {  // its interface is gone, or down and without an address
+    if (std::find(present.begin(), present.end(), known) != present.end()) continue;
+    auto gone = std::make_shared<host::DeviceModel>(*known->model);
+    gone->port_active = false;
+    replace_model(known, std::move(gone), changes);
   }
   all.read_at = Clock::now();
   return present;
@@ -76,20 +101,25 @@ Result<std::vector<Device*>> list_devices() {
   auto models = host::Process::get().devices();
   if (!models) return tl::unexpected(models.error());
   Registry& all = registry();
-  std::lock_guard lock(all.mutex);
-  return merge(all, *models);
+  std::vector<Change> changes;
+  std::vector<Device*> present;
+  {
+    std::lock_guard lock(all.mutex);
+    present = merge(all, *models, changes);
+  }
+  report(changes);
+  return present;
 }
 
 std::shared_ptr<const host::DeviceModel> model_of(Device* device) {
   Registry& all = registry();
-  std::unique_lock lock(all.mutex);
-  if (Clock::now() - all.read_at > kModelLifetime) {
-    all.read_at = Clock::now();
-    lock.unlock();
-    auto models = host::Process::get().devices();  // on failure the last good model stands
-    lock.lock();
-    if (models) merge(all, *models);
+  bool old;
+  {
+    std::lock_guard lock(all.mutex);
+    old = Clock::now() - all.read_at > kModelLifetime;
+    if (old) all.read_at = Clock::now();
   }
+  if (old) static_cast<void>(list_devices());  // on failure the last good model stands
   std::lock_guard device_lock(device->mutex);
   return device->model;
 }

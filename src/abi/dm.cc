@@ -86,6 +86,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
     }
     dm->memory = static_cast<uint8_t*>(memory);
     dm->base.context = context;
+    dm->context = ContextHold(context);
     dm->base.memcpy_to_dm = copy_to_dm;
     dm->base.memcpy_from_dm = copy_from_dm;
     dm->base.comp_mask = IBV_DM_MASK_HANDLE;

@@ -1,24 +1,40 @@
 // Multicast attachments. The engine filters groups per queue pair; the socket of the process joins
 // a group with the first attachment and leaves it with the last.
+#include <pthread.h>
+
 #include <algorithm>
 #include <map>
 
 #include "abi/errors.h"
+#include "abi/mcast.h"
 #include "abi/operations.h"
+#include "abi/query.h"
 
 namespace verbena::abi {
 namespace {
 
-struct Membership {
-  engine::Gid group;
-  uint32_t interface = 0;
-  auto operator<=>(const Membership&) const = default;
-};
-
-// Under the process lock.
+// Queue pairs attached to each group the socket is a member of. Under the process lock. A forked
+// child gets a socket of its own, which is a member of nothing.
 std::map<Membership, uint32_t>& memberships() {
-  static auto* instance = new std::map<Membership, uint32_t>;
+  static auto* instance = [] {
+    ::pthread_atfork(nullptr, nullptr, [] { memberships().clear(); });
+    return new std::map<Membership, uint32_t>;
+  }();
   return *instance;
+}
+
+// What the device says it can hold: max_mcast_grp, max_mcast_qp_attach.
+int check_room(const host::Limits& limits, const Membership& membership) {
+  auto it = memberships().find(membership);
+  if (it == memberships().end() && memberships().size() >= limits.max_mcast_grp)
+    return refuse(ENOMEM, "ibv_attach_mcast: the device's max_mcast_grp = {} groups are in use",
+                  limits.max_mcast_grp);
+  if (it != memberships().end() && it->second >= kMulticastQpAttach)
+    return refuse(ENOMEM,
+                  "ibv_attach_mcast: max_mcast_qp_attach = {} queue pairs are attached to"
+                  " {}",
+                  kMulticastQpAttach, host::gid_address(membership.group));
+  return 0;
 }
 
 int join(host::Process& process, const Membership& membership) {
@@ -49,6 +65,11 @@ int check(const char* call, const ibv_qp& qp, const engine::Gid& group) {
   return 0;
 }
 
+auto find_group(QpCore& core, const engine::Gid& group) {
+  return std::find_if(core.groups.begin(), core.groups.end(),
+                      [&](const Membership& each) { return each.group == group; });
+}
+
 engine::Gid group_of(const ibv_gid* gid) {
   engine::Gid group;
   std::copy_n(gid->raw, 16, group.bytes.begin());
@@ -56,6 +77,15 @@ engine::Gid group_of(const ibv_gid* gid) {
 }
 
 }  // namespace
+
+void leave_groups(host::Process& process, QpCore& core) {
+  for (const Membership& each : core.groups) {
+    if (core.queue) process.engine().detach_multicast(core.queue, each.group);
+    leave(process, each);
+  }
+  core.groups.clear();
+}
+
 }  // namespace verbena::abi
 
 using namespace verbena;
@@ -67,13 +97,14 @@ int ibv_attach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
   return shielded([&] {
     engine::Gid group = group_of(gid);
     if (int error = check("ibv_attach_mcast", *base, group)) return error;
-    Membership membership{group, model_of(base->context)->ifindex};
+    auto model = model_of(base->context);
+    Membership membership{group, model->ifindex};
     QpCore& core = *cast(base)->core;
     host::Process& process = host::Process::get();
     host::Process::Guard guard(process);
     if (!core.queue) return EIO;
-    auto& groups = core.groups;
-    if (std::find(groups.begin(), groups.end(), group) != groups.end()) return 0;
+    if (find_group(core, group) != core.groups.end()) return 0;
+    if (int error = check_room(model->limits, membership)) return error;
     if (int error = join(process, membership))
       return refuse(error, "ibv_attach_mcast: cannot join {} on interface {}",
                     host::gid_address(group), membership.interface);
@@ -81,7 +112,7 @@ int ibv_attach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
       leave(process, membership);
       return error;
     }
-    groups.push_back(group);
+    core.groups.push_back(membership);
     return 0;
   });
 }
@@ -90,15 +121,15 @@ int ibv_detach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
   return shielded([&] {
     engine::Gid group = group_of(gid);
     if (int error = check("ibv_detach_mcast", *base, group)) return error;
-    Membership membership{group, model_of(base->context)->ifindex};
     QpCore& core = *cast(base)->core;
     host::Process& process = host::Process::get();
     host::Process::Guard guard(process);
-    auto it = std::find(core.groups.begin(), core.groups.end(), group);
+    auto it = find_group(core, group);
     if (it == core.groups.end() || !core.queue)
       return refuse(EINVAL, "ibv_detach_mcast: QP {:#x} is not attached to {}", base->qp_num,
                     host::gid_address(group));
     process.engine().detach_multicast(core.queue, group);
+    Membership membership = *it;
     core.groups.erase(it);
     leave(process, membership);
     return 0;

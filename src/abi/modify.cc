@@ -1,5 +1,7 @@
 // ibv_modify_qp and ibv_query_qp: attributes between the verbs' structs and the engine's, the
 // address vector resolved against the GID table, and the road chosen before RTR.
+#include <algorithm>
+
 #include "abi/errors.h"
 #include "abi/operations.h"
 #include "abi/query.h"
@@ -14,49 +16,45 @@ static_assert(int{IBV_QP_AV} == int{engine::kAttrAv} &&
               int{IBV_QP_RATE_LIMIT} == int{engine::kAttrRateLimit} &&
               int{IBV_QP_MAX_DEST_RD_ATOMIC} == int{engine::kAttrMaxDestRdAtomic});
 
-constexpr uint32_t kPrivilegedQkey = 1u << 31;
 constexpr uint32_t kKnownMask = ((1u << 21) - 1) | IBV_QP_RATE_LIMIT;
 
-// What is wrong whatever state the queue pair is in. The engine checks the rest.
+// What the engine's types cannot hold. Everything else it checks itself.
 int check_values(const ibv_qp& qp, const ibv_qp_attr& attr, uint32_t mask) {
   const char* call = "ibv_modify_qp";
-  if (mask & ~kKnownMask)
-    return refuse(EINVAL, "{}: QP {:#x}: attr_mask {:#x} has unknown bits", call, qp.qp_num, mask);
+  if (uint32_t unknown = mask & ~kKnownMask)
+    return refuse(EOPNOTSUPP, "{}: QP {:#x}: attr_mask {:#x} has unknown bits {:#x}", call,
+                  qp.qp_num, mask, unknown);
   if ((mask & IBV_QP_STATE) && attr.qp_state > IBV_QPS_ERR)
     return refuse(EINVAL, "{}: QP {:#x}: qp_state {}", call, qp.qp_num,
                   static_cast<int>(attr.qp_state));
   if ((mask & IBV_QP_CUR_STATE) && attr.cur_qp_state > IBV_QPS_ERR)
     return refuse(EINVAL, "{}: QP {:#x}: cur_qp_state {}", call, qp.qp_num,
                   static_cast<int>(attr.cur_qp_state));
-  if ((mask & IBV_QP_PORT) && attr.port_num != 1)
-    return refuse(EINVAL, "{}: QP {:#x}: port_num {}; the device has port 1", call, qp.qp_num,
-                  attr.port_num);
-  if ((mask & IBV_QP_PKEY_INDEX) && attr.pkey_index != 0)
-    return refuse(EINVAL, "{}: QP {:#x}: pkey_index {}; RoCE has one P_Key, index 0", call,
-                  qp.qp_num, attr.pkey_index);
-  if ((mask & IBV_QP_QKEY) && (attr.qkey & kPrivilegedQkey))
-    return refuse(EPERM, "{}: QP {:#x}: Q_Key {:#x}: bit 31 is for privileged users", call,
-                  qp.qp_num, attr.qkey);
-  if (mask & (IBV_QP_ALT_PATH | IBV_QP_CAP))
-    return refuse(EOPNOTSUPP, "{}: QP {:#x}: alternate paths and resizing are not supported", call,
-                  qp.qp_num);
-  if (!(mask & IBV_QP_PATH_MTU)) return 0;
-  auto model = model_of(qp.context);
-  if (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > path_mtu_code(model->path_mtu))
-    return refuse(EINVAL,
-                  "{}: QP {:#x}: path_mtu code {}; the port carries up to {} bytes (code "
-                  "{}), because {} has an MTU of {}",
-                  call, qp.qp_num, static_cast<int>(attr.path_mtu), model->path_mtu,
-                  path_mtu_code(model->path_mtu), model->interface, model->interface_mtu);
+  constexpr uint32_t kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                 IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE |
+                                 kAccessFlushGlobal | kAccessFlushPersistent;
+  uint32_t unknown = mask & IBV_QP_ACCESS_FLAGS ? attr.qp_access_flags & ~kQpAccess : 0;
+  if (unknown)
+    return refuse(EOPNOTSUPP,
+                  "{}: QP {:#x}: qp_access_flags {:#x} has bits {:#x} that say nothing"
+                  " of a queue pair",
+                  call, qp.qp_num, attr.qp_access_flags, unknown);
   return 0;
+}
+
+// A value of a wider type, kept wrong when it is.
+template <typename Wide>
+uint8_t narrow(Wide value) {
+  return static_cast<uint8_t>(std::min<uint32_t>(static_cast<uint32_t>(value), UINT8_MAX));
 }
 
 engine::QpAttributes engine_attributes(const ibv_qp_attr& attr, uint32_t mask) {
   engine::QpAttributes to;
   to.state = static_cast<engine::QpState>(mask & IBV_QP_STATE ? attr.qp_state : 0);
   to.current_state = static_cast<engine::QpState>(mask & IBV_QP_CUR_STATE ? attr.cur_qp_state : 0);
-  to.path_mtu = static_cast<uint8_t>(attr.path_mtu);
-  to.path_mig_state = static_cast<engine::MigState>(attr.path_mig_state);
+  to.path_mtu = narrow(attr.path_mtu);
+  to.path_mig_state = static_cast<engine::MigState>(narrow(attr.path_mig_state));
   to.qkey = attr.qkey;
   to.rq_psn = attr.rq_psn;
   to.sq_psn = attr.sq_psn;
@@ -112,7 +110,8 @@ int route_from_attr(const char* call, ibv_context* context, const ibv_ah_attr& a
   if (!attr.is_global)
     return refuse(EINVAL,
                   "{}: is_global is 0; RoCE needs a GRH: set is_global = 1, grh.dgid and "
-                  "grh.sgid_index",
+                  "grh.sgid_index. For programs that know LIDs only (qperf without rdma_cm), "
+                  "configure the device with `lid = true`, see docs/devices.md",
                   call);
   if (attr.port_num != 1)
     return refuse(EINVAL, "{}: port_num {}; the device has port 1", call, attr.port_num);
@@ -192,7 +191,7 @@ int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   {
     host::Process::Guard guard(host::Process::get());
     if (!qp->queue()) return EIO;
-    from = qp->queue()->attributes();
+    from = qp->queue()->current_attributes();
   }
   *attr = {};
   attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(from.state);
@@ -230,14 +229,6 @@ int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
 // Delivery order of bytes inside a message is not promised: a copy may fill it in any order.
 int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) {
   return 0;
-}
-
-// Enhanced connection establishment is a vendor's private hand-shake; we have none.
-int ibv_query_ece(ibv_qp*, ibv_ece*) {
-  return EOPNOTSUPP;
-}
-int ibv_set_ece(ibv_qp*, ibv_ece*) {
-  return EOPNOTSUPP;
 }
 
 }  // extern "C"

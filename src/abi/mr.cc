@@ -59,6 +59,14 @@ int check_range(const char* call, const void* address, size_t length, uint64_t i
   return 0;
 }
 
+// Of regions that are memory; the null region and the whole address space are none.
+int check_mr_size(const char* call, ibv_pd* pd, const void* address, size_t length) {
+  uint64_t most = model_of(pd->context)->limits.max_mr_size;
+  if (length <= most || is_implicit(address, length)) return 0;
+  return refuse(EINVAL, "{}: length {}; the device takes up to {} (max_mr_size)", call, length,
+                most);
+}
+
 bool over_region_limit(ibv_context* context, uint32_t regions) {
   return regions >= model_of(context)->limits.max_mr;
 }
@@ -117,6 +125,7 @@ ibv_mr* register_host(const char* call, ibv_pd* pd, void* address, size_t length
                       uint32_t access) {
   return shielded_pointer<ibv_mr>([&]() -> ibv_mr* {
     int error = check_access(call, access);
+    if (!error) error = check_mr_size(call, pd, address, length);
     if (!error) error = check_range(call, address, length, iova, access);
     bool on_demand = access & IBV_ACCESS_ON_DEMAND;
     if (!error && !on_demand) error = pin(call, address, length, access);
@@ -153,7 +162,9 @@ ibv_mr* register_dmabuf(const char* call, ibv_pd* pd, uint64_t offset, size_t le
                         int fd, uint32_t access) {
   return shielded_pointer<ibv_mr>([&]() -> ibv_mr* {
     if (fd < 0) return refuse_null(EBADF, "{}: fd {}", call, fd);
-    if (int error = check_access(call, access)) {
+    int error = check_access(call, access);
+    if (!error) error = check_mr_size(call, pd, nullptr, length);
+    if (error) {
       errno = error;
       return nullptr;
     }
@@ -183,7 +194,8 @@ int check_rereg(const Mr& mr, int flags, const ibv_pd* pd, void* address, size_t
                 int access) {
   const char* call = "ibv_rereg_mr";
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED))
-    return refuse(EINVAL, "{}: flags {:#x}: give bits of ibv_rereg_mr_flags", call, flags);
+    return refuse(flags ? EOPNOTSUPP : EINVAL, "{}: flags {:#x}: give bits of ibv_rereg_mr_flags",
+                  call, flags);
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!address || !length))
     return refuse(EINVAL, "{}: a new translation needs an address and a length", call);
   if ((flags & IBV_REREG_MR_CHANGE_PD) && (!pd || pd->context != mr.base.context))
@@ -196,6 +208,7 @@ int check_rereg(const Mr& mr, int flags, const ibv_pd* pd, void* address, size_t
   if (int error = check_access(call, effective)) return error;
   bool on_demand = effective & IBV_ACCESS_ON_DEMAND;
   if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+    if (int error = check_mr_size(call, mr.base.pd, address, length)) return error;
     if (int error =
             check_range(call, address, length, reinterpret_cast<uint64_t>(address), effective))
       return error;
@@ -214,7 +227,7 @@ Handles<Mr>& mr_handles() {
 
 int check_access(const char* call, uint32_t access) {
   if (uint32_t unknown = access & ~(kKnownAccess | uint32_t{IBV_ACCESS_OPTIONAL_RANGE}))
-    return refuse(EINVAL, "{}: access {:#x} has unknown bits {:#x}", call, access, unknown);
+    return refuse(EOPNOTSUPP, "{}: access {:#x} has unknown bits {:#x}", call, access, unknown);
   if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
       !(access & IBV_ACCESS_LOCAL_WRITE))
     return refuse(EINVAL,
@@ -369,6 +382,7 @@ int ibv_dereg_mr(ibv_mr* base) {
     if (mr->imported)
       return refuse(EINVAL, "ibv_dereg_mr: an imported region ends with ibv_unimport_mr");
     Region* region = mr->region;
+    Region was;
     {
       host::Process& process = host::Process::get();
       host::Process::Guard guard(process);
@@ -379,13 +393,14 @@ int ibv_dereg_mr(ibv_mr* base) {
                       region->engine.bound_windows);
       process.withdraw_key(region->engine.key);
       process.engine().keys().remove(region->engine.key);
+      // Under the lock: a bind that waits in a send queue may name the region.
+      was = std::exchange(*region, Region{});
+      regions().give(region);
     }
     mr_handles().remove(base->handle);
-    if (region->mapping) munmap(region->mapping, region->mapping_length);
-    if (region->dm) --region->dm->users;
+    if (was.mapping) munmap(was.mapping, was.mapping_length);
+    if (was.dm) --was.dm->users;
     leave_domain(mr->pd);
-    *region = Region{};
-    regions().give(region);
     delete mr;
     --live_regions;
     return 0;

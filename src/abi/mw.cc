@@ -16,10 +16,12 @@ Recycler<Mw>& windows() {
   return *instance;
 }
 
-void retire(Mw* mw) {
-  *mw = Mw{};
+// Gives the window's memory back; what it was. Locked: a bind that waits may name it.
+Mw retire(Mw* mw) {
+  Mw was = std::exchange(*mw, Mw{});
   windows().give(mw);
   --live_windows;
+  return was;
 }
 
 }  // namespace
@@ -37,18 +39,19 @@ ibv_mw* alloc_mw(ibv_pd* base, ibv_mw_type type) {
     Mw* mw = windows().take();
     ++live_windows;
     mw->pd = pd;
+    mw->context = ContextHold(base->context);
     mw->engine.domain = &pd->domain->engine;
     mw->engine.type = static_cast<uint8_t>(type);
     host::Process& process = host::Process::get();
     uint32_t key;
+    Mw failed;
     {
       host::Process::Guard guard(process);
       key = process.engine().keys().insert(&mw->engine);
+      if (!key) failed = retire(mw);
     }
-    if (!key) {
-      retire(mw);
+    if (!key)
       return refuse_null(ENOMEM, "ibv_alloc_mw: all memory keys of this process are in use");
-    }
     mw->base = {base->context, base, key, next_handle(), type};
     enter_domain(pd);
     return &mw->base;
@@ -58,14 +61,15 @@ ibv_mw* alloc_mw(ibv_pd* base, ibv_mw_type type) {
 int dealloc_mw(ibv_mw* base) {
   return shielded([&] {
     Mw* mw = cast(base);
+    Mw was;
     {
       host::Process& process = host::Process::get();
       host::Process::Guard guard(process);
       process.engine().keys().remove(mw->engine.key);
-      if (mw->engine.region) --mw->engine.region->bound_windows;
+      mw->engine.unbind();
+      was = retire(mw);
     }
-    leave_domain(mw->pd);
-    retire(mw);
+    leave_domain(was.pd);
     return 0;
   });
 }

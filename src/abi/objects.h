@@ -9,6 +9,7 @@
 #include <mutex>  // std::lock_guard
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "abi/layout.h"
@@ -30,13 +31,40 @@ struct Device {
 struct Qp;
 
 struct Context {
-  NewestVerbsContext verbs;
+  NewestVerbsContext verbs{};
   Device* device = nullptr;
   host::EventChannel async;
-  std::vector<Qp*> queue_pairs;            // (L) destroyed with the context if left over
+  std::vector<Qp*> queue_pairs;            // (L) ended with the context if left over
   std::atomic<uint64_t> device_memory{0};  // bytes of live ibv_dm
+  std::atomic<uint32_t> port_events{0};    // in `async`, not taken yet
+  std::atomic<uint32_t> holders{1};        // the program, until it closes, and ContextHolds
 
+  Context() { pthread_mutex_init(&base()->mutex, nullptr); }
+  ~Context() { pthread_mutex_destroy(&base()->mutex); }
   ibv_context* base() { return &verbs.base.context; }
+};
+
+// Programs close a device and destroy its objects afterwards. Those whose end looks into the
+// context (the inline verbs of the headers call through it) hold its memory until then.
+class ContextHold {
+ public:
+  ContextHold() = default;
+  explicit ContextHold(ibv_context* context);
+  ContextHold(ContextHold&& other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
+  ContextHold& operator=(ContextHold&& other) noexcept {
+    std::swap(context_, other.context_);
+    return *this;
+  }
+  ~ContextHold() {
+    if (context_) release(context_);
+  }
+  // One holder less; the last one frees the context.
+  static void release(Context* context) {
+    if (--context->holders == 0) delete context;
+  }
+
+ private:
+  Context* context_ = nullptr;
 };
 
 // Shared by a protection domain and its imports.
@@ -48,6 +76,7 @@ struct Domain {
 
 struct Td {
   ibv_td base;
+  ContextHold context;
   std::atomic<uint32_t> users{0};
 };
 
@@ -62,6 +91,7 @@ struct Pd {
 
 struct Dm {
   ibv_dm base;
+  ContextHold context;
   uint8_t* memory = nullptr;
   size_t length = 0;  // as asked for
   size_t mapped = 0;
@@ -87,6 +117,7 @@ struct Mr {
 
 struct Mw {
   ibv_mw base;
+  ContextHold context;
   memory::MemoryWindow engine;
   Pd* pd = nullptr;
 };
@@ -98,6 +129,7 @@ struct CompChannel {
 
 struct Cq {
   ibv_cq_ex base;
+  ContextHold context;
   std::unique_ptr<engine::CompletionQueue> queue;
   engine::WorkCompletion current;  // start_poll .. end_poll
   Pd* parent_domain = nullptr;
@@ -110,12 +142,14 @@ struct Cq {
 
 struct Xrcd {
   ibv_xrcd base;
+  ContextHold context;
   engine::XrcDomain* domain = nullptr;
   std::atomic<uint32_t> users{0};
 };
 
 struct Srq {
   ibv_srq base;
+  ContextHold context;
   std::unique_ptr<engine::SharedReceiveQueue> queue;
   ibv_srq_type type = IBV_SRQT_BASIC;
   Pd* pd = nullptr;
@@ -127,15 +161,23 @@ struct Srq {
 
 struct Staging;  // wr.h
 
+// A multicast group as one interface of the host is a member of it.
+struct Membership {
+  engine::Gid group;
+  uint32_t interface = 0;
+  auto operator<=>(const Membership&) const = default;
+};
+
 // The engine's queue pair may be shared by several ibv_qp (ibv_open_qp).
 struct QpCore {
-  engine::QueuePair* queue = nullptr;  // (L) null once the context was closed
+  engine::QueuePair* queue = nullptr;  // (L) null once the last context that had it was closed
   std::vector<Qp*> handles;            // (L) the first gets the events
-  std::vector<engine::Gid> groups;     // (L) multicast attachments
+  std::vector<Membership> groups;      // (L) multicast attachments
 };
 
 struct Qp {
   NewestQpEx base;
+  ContextHold context;
   QpCore* core = nullptr;
   std::unique_ptr<Staging> staging;  // with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
   ibv_qp_cap cap{};
@@ -145,7 +187,7 @@ struct Qp {
   uint32_t async_deliveries = 0;  // (L)
 
   ibv_qp* plain() { return &base.base.qp_base; }
-  // The engine's object is shared by data path calls that already know they hold a live one.
+  // The engine's queue pair; null once the device was closed. Locked.
   engine::QueuePair* queue() { return core->queue; }
 };
 
@@ -161,6 +203,9 @@ inline Device* cast(ibv_device* p) {
 inline Context* cast(ibv_context* p) {
   return reinterpret_cast<Context*>(reinterpret_cast<uint8_t*>(p) -
                                     offsetof(NewestVerbsContext, base.context));
+}
+inline ContextHold::ContextHold(ibv_context* context) : context_(cast(context)) {
+  ++context_->holders;
 }
 inline Pd* cast(ibv_pd* p) {
   return reinterpret_cast<Pd*>(p);

@@ -41,6 +41,8 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
 // qp.cc
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
 ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr);
+// unsupported.cc
+void fill_unsupported(verbs_context& verbs);  // refusals that say why
 // post.cc
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);

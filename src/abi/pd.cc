@@ -89,8 +89,9 @@ void close_domain(engine::XrcDomain* domain) {
 }  // namespace
 
 namespace {
+std::atomic<uint32_t> live_domains{0};
 host::ForkMutex users_mutex;  // orders the last user of an undone import against unimport
-}
+}  // namespace
 
 void enter_domain(Pd* pd) {
   ++pd->users;
@@ -127,6 +128,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
                          attr->comp_mask);
     auto* td = new Td{};
     td->base.context = context;
+    td->context = ContextHold(context);
     return &td->base;
   });
 }
@@ -176,6 +178,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
       return nullptr;
     }
     xrcd->base.context = context;
+    xrcd->context = ContextHold(context);
     return &xrcd.release()->base;
   });
 }
@@ -199,8 +202,13 @@ extern "C" {
 
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return shielded_pointer<ibv_pd>([&]() -> ibv_pd* {
+    uint32_t limit = model_of(context)->limits.max_pd;
+    if (live_domains >= limit)
+      return refuse_null(ENOMEM, "ibv_alloc_pd: the device's max_pd = {} domains are in use",
+                         limit);
     auto pd = std::make_unique<Pd>();
     pd->domain = new Domain{};
+    ++live_domains;
     pd->domain->holders = 1;
     pd->base = {context, pd_handles().add(pd.get())};
     pd->domain->engine.handle = pd->base.handle;
@@ -228,6 +236,7 @@ int ibv_dealloc_pd(ibv_pd* base) {
     pd_handles().remove(base->handle);
     release_domain(pd->domain);
     delete pd;
+    --live_domains;
     return 0;
   });
 }

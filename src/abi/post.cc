@@ -50,7 +50,11 @@ int fill_operation(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& req
       return fill_bind(wr.bind_mw.mw, IBV_MW_TYPE_2, wr.bind_mw.rkey, wr.bind_mw.bind_info,
                        request);
     case IBV_WR_TSO:
-      return refuse(EOPNOTSUPP, "ibv_post_send: segmentation offload is for raw packets");
+    case IBV_WR_DRIVER1:
+      return refuse(EOPNOTSUPP,
+                    "ibv_post_send: opcode {}: segmentation offload is for raw packets, and there"
+                    " are no driver operations",
+                    static_cast<int>(wr.opcode));
     default:
       return refuse(EINVAL, "ibv_post_send: opcode {}", static_cast<int>(wr.opcode));
   }
@@ -60,7 +64,7 @@ int convert(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& request) {
   constexpr unsigned kKnownFlags =
       IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
   if (wr.send_flags & ~kKnownFlags)
-    return refuse(EINVAL,
+    return refuse(EOPNOTSUPP,
                   "ibv_post_send: QP {:#x}: send_flags {:#x} has bits for raw packets or "
                   "unknown ones",
                   qp.base.base.qp_base.qp_num, wr.send_flags);
@@ -107,6 +111,8 @@ int fill_bind(ibv_mw* mw, ibv_mw_type type, uint32_t rkey, const ibv_mw_bind_inf
   request.sges = {};
   request.bind.window = &cast(mw)->engine;
   request.bind.region = info.mr ? &cast(info.mr)->region->engine : nullptr;
+  request.bind.window_key = mw->rkey;
+  request.bind.region_key = info.mr ? info.mr->rkey : 0;
   request.bind.new_rkey = rkey;
   request.bind.address = info.addr;
   request.bind.length = info.length;
@@ -138,7 +144,8 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad) {
 int post_bind(ibv_qp* base, ibv_mw* mw, const ibv_mw_bind& bind) {
   constexpr unsigned kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED;
   if (bind.send_flags & ~kKnownFlags)
-    return refuse(EINVAL, "ibv_bind_mw: send_flags {:#x}", bind.send_flags);
+    return refuse(EOPNOTSUPP, "ibv_bind_mw: send_flags {:#x}: fence and signaled are known",
+                  bind.send_flags);
   engine::SendRequest request;
   request.wr_id = bind.wr_id;
   request.opcode = engine::WrOpcode::kBindMw;
@@ -169,6 +176,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     });
     if (error) break;
   }
+  if (queue) queue->flush_posted(host::Process::get().now());
   if (error) *bad = wr;
   return error;
 }

@@ -101,8 +101,13 @@ ibv_qp_cap granted(const QpSpec& spec) {
   return cap;
 }
 
-engine::QpInit engine_init(const QpSpec& spec, const ibv_qp_cap& cap) {
+engine::QpInit engine_init(const host::DeviceModel& model, const QpSpec& spec,
+                           const ibv_qp_cap& cap) {
   engine::QpInit init;
+  init.port_mtu = model.path_mtu;
+  // One octet of struct ibv_qp_attr each.
+  init.max_rd_atomic = std::min<uint32_t>(model.limits.max_qp_init_rd_atom, UINT8_MAX);
+  init.max_dest_rd_atomic = std::min<uint32_t>(model.limits.max_qp_rd_atom, UINT8_MAX);
   init.type = static_cast<engine::QpType>(spec.type);
   if (spec.type == IBV_QPT_XRC_RECV) {
     init.xrc_domain = cast(spec.xrcd)->domain;
@@ -115,9 +120,7 @@ engine::QpInit engine_init(const QpSpec& spec, const ibv_qp_cap& cap) {
   init.send.work_requests = cap.max_send_wr;
   init.send.sges = cap.max_send_sge;
   init.send.inline_bytes = cap.max_inline_data;
-  // An ATOMIC WRITE carries its 8 bytes inline, whatever the caller asked for.
-  if (spec.send_operations & IBV_QP_EX_WITH_ATOMIC_WRITE)
-    init.send.inline_bytes = std::max(init.send.inline_bytes, 8u);
+  init.send.atomic_write = (spec.send_operations & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0;
   init.receive_work_requests = cap.max_recv_wr;
   init.receive_sges = cap.max_recv_sge;
   init.signal_all = spec.signal_all;
@@ -127,6 +130,7 @@ engine::QpInit engine_init(const QpSpec& spec, const ibv_qp_cap& cap) {
 void fill_public(Qp& qp, ibv_context* context, const QpSpec& spec) {
   ibv_qp& base = *qp.plain();
   base.context = context;
+  qp.context = ContextHold(context);
   base.qp_context = spec.user_context;
   base.handle = next_handle();
   base.state = IBV_QPS_RESET;
@@ -174,7 +178,7 @@ ibv_qp* make_qp(const char* call, ibv_context* context, const QpSpec& spec, ibv_
       return refuse_null(ENOMEM, "{}: the device's max_qp = {} are in use", call,
                          model->limits.max_qp);
     siblings.reserve(siblings.size() + 1);
-    engine::QpInit init = engine_init(spec, cap);
+    engine::QpInit init = engine_init(*model, spec, cap);
     init.port = process.port(model->name);
     auto made = process.engine().create_qp(init);
     if (!made) return refuse_null(made.error().code, "{}: {}", call, made.error().message);
@@ -207,6 +211,11 @@ int check_attr_ex(const ibv_qp_init_attr_ex& attr) {
                   call, unknown);
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags)
     return refuse(EOPNOTSUPP, "{}: create_flags {:#x} are not supported", call, attr.create_flags);
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_XRCD) && attr.qp_type != IBV_QPT_XRC_RECV)
+    return refuse(EINVAL,
+                  "{}: comp_mask has IBV_QP_INIT_ATTR_XRCD; only an XRC receive queue pair"
+                  " belongs to an XRC domain",
+                  call);
   if (!(attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) return 0;
   uint64_t offered = send_operations_of(attr.qp_type);
   if (uint64_t refused = attr.send_ops_flags & ~offered)
@@ -260,6 +269,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
                          call);
     QpSpec spec{.type = IBV_QPT_XRC_RECV, .xrcd = attr->xrcd};
     if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) spec.user_context = attr->qp_context;
+    uint32_t limit = model_of(context)->limits.max_qp;
     auto qp = std::make_unique<Qp>();
     fill_public(*qp, context, spec);
     {
@@ -270,6 +280,8 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
           queue->init().xrc_domain != cast(attr->xrcd)->domain)
         return refuse_null(EINVAL, "{}: the domain has no queue pair {:#x} in this process", call,
                            attr->qp_num);
+      if (cast(context)->queue_pairs.size() >= limit)
+        return refuse_null(ENOMEM, "{}: the device's max_qp = {} are in use", call, limit);
       qp->core = static_cast<QpCore*>(queue->owner);
       qp->plain()->state = static_cast<ibv_qp_state>(queue->state());
       cast(context)->queue_pairs.push_back(qp.get());

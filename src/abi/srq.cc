@@ -32,7 +32,22 @@ int check_limits(const char* call, ibv_context* context, const ibv_srq_attr& att
   return 0;
 }
 
+int check_parts(const char* call, ibv_context* context, const SrqSpec& spec) {
+  bool foreign = spec.pd->base.context != context ||
+                 (spec.xrcd && spec.xrcd->base.context != context) ||
+                 (spec.cq && spec.cq->base.context != context);
+  if (!foreign) return 0;
+  return refuse(EINVAL, "{}: the {} belongs to another context", call,
+                spec.pd->base.context != context                  ? "protection domain"
+                : spec.xrcd && spec.xrcd->base.context != context ? "XRC domain"
+                                                                  : "completion queue");
+}
+
 ibv_srq* make_srq(const char* call, ibv_context* context, const SrqSpec& spec) {
+  if (int error = check_parts(call, context, spec)) {
+    errno = error;
+    return nullptr;
+  }
   if (int error = check_limits(call, context, *spec.attr)) {
     errno = error;
     return nullptr;
@@ -50,6 +65,7 @@ ibv_srq* make_srq(const char* call, ibv_context* context, const SrqSpec& spec) {
   srq->xrcd = spec.xrcd;
   srq->cq = spec.cq;
   srq->base.context = context;
+  srq->context = ContextHold(context);
   srq->base.srq_context = spec.user_context;
   srq->base.pd = &spec.pd->base;
   srq->base.handle = next_handle();
@@ -88,6 +104,11 @@ int check_attr_ex(const ibv_srq_init_attr_ex& attr) {
   constexpr uint32_t kXrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   if (type == IBV_SRQT_XRC && ((attr.comp_mask & kXrc) != kXrc || !attr.xrcd || !attr.cq))
     return refuse(EINVAL, "{}: an XRC SRQ needs an XRC domain and a completion queue", call);
+  if (type == IBV_SRQT_BASIC && (attr.comp_mask & kXrc))
+    return refuse(EINVAL,
+                  "{}: comp_mask {:#x}: a basic SRQ has no XRC domain and no completion"
+                  " queue; set srq_type to IBV_SRQT_XRC",
+                  call, attr.comp_mask);
   return 0;
 }
 
@@ -161,7 +182,7 @@ int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mask) {
   return shielded([&] {
     const char* call = "ibv_modify_srq";
     if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-      return refuse(EINVAL, "{}: mask {:#x} has unknown bits", call, mask);
+      return refuse(EOPNOTSUPP, "{}: mask {:#x} has unknown bits", call, mask);
     uint32_t most = model_of(base->context)->limits.max_srq_wr;
     host::Process::Guard guard(host::Process::get());
     engine::SharedReceiveQueue& srq = *cast(base)->queue;

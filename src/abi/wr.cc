@@ -36,7 +36,8 @@ SendRequest& open(ibv_qp_ex* base, WrOpcode opcode, uint64_t operation) {
     fail_batch(staging, EOPNOTSUPP, "ibv_wr_*: QP {:#x} was not created with send_ops_flags {:#x}",
                qpn, operation);
   else if (base->wr_flags & ~kKnownFlags)
-    fail_batch(staging, EINVAL, "ibv_wr_*: QP {:#x}: wr_flags {:#x}", qpn, base->wr_flags);
+    fail_batch(staging, EOPNOTSUPP, "ibv_wr_*: QP {:#x}: wr_flags {:#x} has unknown bits", qpn,
+               base->wr_flags);
   else if (staging.requests.size() == staging.max_requests)
     fail_batch(staging, ENOMEM, "ibv_wr_*: QP {:#x}: the batch is longer than the send queue ({})",
                qpn, staging.max_requests);
@@ -189,8 +190,7 @@ void wr_start(ibv_qp_ex* qp) {
   staging.error = 0;
 }
 
-// Everything that could refuse a single request was checked while staging, but the state of the
-// queue pair and the room in its queue; both are the same for the whole batch.
+// All of the batch or nothing: every request is looked at before the first is posted.
 int post_batch(Qp& qp, Staging& staging) {
   if (staging.error) return staging.error;
   host::Process& process = host::Process::get();
@@ -203,11 +203,13 @@ int post_batch(Qp& qp, Staging& staging) {
                     queue->qpn(), queue->send_room(), staging.requests.size());
     });
   Instant now = process.now();
-  int error = 0;
-  for (const SendRequest& request : staging.requests) {
-    error = shielded([&] { return queue->post_send(now, request); });
-    if (error) break;
-  }
+  int error = shielded([&] {
+    for (const SendRequest& request : staging.requests)
+      if (int refused = queue->check_send(request)) return refused;
+    return 0;
+  });
+  for (const SendRequest& request : staging.requests)
+    if (!error) error = shielded([&] { return queue->post_send(now, request); });
   process.transmit();
   return error;
 }

@@ -14,8 +14,8 @@
 namespace verbena::broker {
 
 // What an epoll event is about: the kind in the upper 8 bits; below it a descriptor, or the slot
-// and the generation of a lease. The generation matters: events of one wait are older than what the
-// events before them did, and a freed slot may have a new owner by then.
+// and the generation of a lease. The generation matters: events of one wait are older than what
+// the events before them did, and a freed slot may have a new owner by then.
 enum class Tag : uint8_t { kListener = 1, kConnection, kProcess, kStandby, kSlotZero };
 constexpr uint64_t tag(Tag kind, uint64_t value = 0) {
   return uint64_t{static_cast<uint8_t>(kind)} << 56 | value;

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace verbena::engine {
 
@@ -28,6 +29,9 @@ struct Gid {
   }
   bool is_multicast() const { return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff; }
 };
+
+// "192.0.2.2" or "fd00::2".
+std::string address_text(const Gid& gid);
 
 // Which road a queue pair's packets take; decided once, at RTR, equally by both ends, because the
 // path MTU (and with it the PSN count of a message) differs.

@@ -34,6 +34,7 @@ class CompletionQueue {
   // The oldest completion, or null.
   const WorkCompletion* front() const { return head_ == tail_ ? nullptr : &ring_[head_ & mask_]; }
   void pop() { ++head_; }
+  // Moves up to `count` of the oldest completions to `to`; how many.
   uint32_t pop(WorkCompletion* to, uint32_t count);
 
   // ibv_req_notify_cq. A later push() (a solicited or erroneous one if `solicited_only`) reports

@@ -11,7 +11,6 @@ namespace verbena::engine {
 
 namespace {
 
-constexpr uint32_t kPrivilegedQkey = 0x80000000u;
 // What programs read the packet type from: bit 3 UDP, bits 2:0 2 = IPv4, 1 = IPv6.
 constexpr uint8_t kServiceLevelIpv4 = 0xa;
 constexpr uint8_t kServiceLevelIpv6 = 0x9;
@@ -33,9 +32,9 @@ TransmitState QueuePair::transmit_datagrams(Instant now, PacketSink& sink, uint3
 bool QueuePair::send_datagram(Instant now, SendWork& work, PacketSink& sink, bool& blocked) {
   TxPacket packet;
   uint32_t length = work.length;
-  bool oversize = length > device_.options().port_mtu;
+  bool oversize = length > init_.port_mtu;
   std::string why;
-  if (!requester_.gather(work, 0, std::min(length, device_.options().port_mtu), packet, why)) {
+  if (!requester_.gather(work, 0, std::min(length, init_.port_mtu), packet, why)) {
     explain(fmt::format("wr_id {:#x} fails with LOC_PROT_ERR: {}", work.wr_id, why));
     requester_.fail_head(now, WcStatus::kLocProtErr);
     return false;
@@ -58,7 +57,7 @@ bool QueuePair::send_datagram(Instant now, SendWork& work, PacketSink& sink, boo
     explain(
         fmt::format("wr_id {:#x}: a datagram of {} bytes is above the port's MTU of {} and was"
                     " not sent",
-                    work.wr_id, length, device_.options().port_mtu));
+                    work.wr_id, length, init_.port_mtu));
   } else {
     if (!sink.send(packet)) {
       blocked = true;
@@ -80,51 +79,51 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
   if (header.deth.qkey != attributes_.qkey) {
     ++device_.counters().qkey_viol_cntr;
     if (explaining())
-      explain(
-          fmt::format("datagram from QP {:#08x} dropped: its Q_Key {:#x} is not this queue pair's"
-                      " {:#x}",
-                      header.deth.source_qpn, header.deth.qkey, attributes_.qkey));
+      explain(fmt::format(
+          "datagram from QP {:#08x} ({}) dropped: its Q_Key {:#x} is not this queue pair's"
+          " {:#x}",
+          header.deth.source_qpn, address_text(packet.source), header.deth.qkey, attributes_.qkey));
     return;
   }
   if (!take_receive(init_.srq)) {
     ++device_.counters().rx_no_receive;
     if (explaining())
-      explain(fmt::format("datagram from QP {:#08x} dropped: no receive work request",
-                          header.deth.source_qpn));
+      explain(fmt::format("datagram from QP {:#08x} ({}) dropped: no receive work request",
+                          header.deth.source_qpn, address_text(packet.source)));
     return;
   }
-  uint64_t needed = uint64_t{packet.payload.length} + kGrhBytes;
+  uint64_t needed = uint64_t{packet.payload.length} + wire::kGrhBytes;
   if (needed > taken_.length) {  // the work request stays for the next datagram
     ++device_.counters().resp_local_length_error;
     if (explaining())
-      explain(
-          fmt::format("datagram from QP {:#08x} dropped: it needs {} bytes (40 for the GRH area),"
-                      " receive wr_id {:#x} has {}",
-                      header.deth.source_qpn, needed, taken_.wr_id, taken_.length));
+      explain(fmt::format(
+          "datagram from QP {:#08x} ({}) dropped: it needs {} bytes (40 for the GRH area),"
+          " receive wr_id {:#x} has {}",
+          header.deth.source_qpn, address_text(packet.source), needed, taken_.wr_id,
+          taken_.length));
     return;
   }
-  uint8_t area[kGrhBytes];
+  uint8_t area[wire::kGrhBytes];
   auto udp_length =
       static_cast<uint16_t>(wire::opcode_info(header.opcode).header_length + packet.payload.length +
                             header.pad_count + wire::kIcrcBytes);
   wire::fill_grh_area(area, packet.source.bytes, packet.destination.bytes, packet.traffic_class,
                       packet.hop_limit, udp_length);
-  memory::Segment segment{area, kGrhBytes};
-  bool lost = false;
-  memory::KeyError error = scatter({{&segment, 1}, kGrhBytes, nullptr}, 0, lost);
-  if (error == memory::KeyError::kNone) error = scatter(packet.payload, kGrhBytes, lost);
-  if (lost) {
+  memory::Segment segment{area, wire::kGrhBytes};
+  Scattered placed = scatter({{&segment, 1}, wire::kGrhBytes, nullptr}, 0);
+  if (placed.error == memory::KeyError::kNone) placed = scatter(packet.payload, wire::kGrhBytes);
+  if (placed.lost) {
     ++device_.counters().rx_payload_lost;
     return;
   }
   WorkCompletion completion;
   completion.opcode = WcOpcode::kRecv;
-  if (error != memory::KeyError::kNone) {
+  if (placed.error != memory::KeyError::kNone) {
     explain(fmt::format("receive wr_id {:#x} cannot be written: {}", taken_.wr_id,
-                        memory::describe(error)));
+                        memory::describe(placed.error)));
     completion.status = WcStatus::kLocProtErr;
     complete_receive(now, completion, false);
-    enter_error(now);
+    enter_error(now, "a receive work request could not be written");
     return;
   }
   completion.byte_len = static_cast<uint32_t>(needed);

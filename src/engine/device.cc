@@ -72,10 +72,14 @@ void Device::abandon_queue_pairs() {
     if (!qp) continue;
     qp->reset();
     qp->attributes_.state = QpState::kErr;
+    qp->abandoned_ = true;
+    qp->ready_ = false;
   }
   ready_.clear();
   attachments_.clear();
   events_.clear();
+  overrun_.clear();
+  lost_completions_.clear();
 }
 
 QueuePair* Device::find_qp(uint32_t qpn) {
@@ -108,7 +112,7 @@ SharedReceiveQueue* Device::find_srq(uint32_t number) {
 }
 
 bool Device::take_from_srq(SharedReceiveQueue* srq, ReceiveWork& to) {
-  if (srq->in_error || !srq->queue.pop(to)) return false;
+  if (!srq->queue.pop(to)) return false;
   if (srq->limit > 0 && srq->queue.size() < srq->limit) {
     srq->limit = 0;  // one shot: modify_srq arms it again (IBA 10.2.9.1)
     report({Event::kSrq, AsyncType::kSrqLimitReached, nullptr, nullptr, srq});
@@ -268,7 +272,7 @@ void Device::fail_overrun(Instant now) {
   auto fail_one = [this, now](QueuePair* qp) {
     if (qp->state() == QpState::kReset || qp->state() == QpState::kErr) return;
     report({Event::kQp, AsyncType::kQpFatal, nullptr, qp, nullptr});
-    qp->enter_error(now);
+    qp->enter_error(now, "a completion queue overran");
   };
   while (!overrun_.empty()) {
     CompletionQueue* cq = overrun_.back();

@@ -15,12 +15,10 @@
 namespace verbena::engine {
 
 struct DeviceOptions {
-  uint32_t qpn_base = 0;     // slot << 16; queue pair numbers are base + 1 .. base + 65535
-  uint32_t port_mtu = 4096;  // bytes: largest path MTU the port carries
-  uint64_t seed = 1;         // of the keys' random bits
+  uint32_t qpn_base = 0;  // slot << 16; queue pair numbers are base + 1 .. base + 65535
+  uint64_t seed = 1;      // of the keys' random bits
   memory::Populate populate = nullptr;
   bool explain = false;
-  uint32_t max_rd_atomic = 128;  // per queue pair, either direction
 };
 
 inline constexpr uint8_t kMaxPorts = 32;  // verbs devices of one process, counted apart
@@ -43,19 +41,23 @@ class Device {
   Result<QueuePair*> create_qp(const QpInit& init);
   void destroy_qp(QueuePair* qp);
   QueuePair* find_qp(uint32_t qpn);
-  // Gives an SRQ its number so that XRC packets find it; 0 when none is free.
+  // Gives an XRC SRQ its number, 1..65535, so that packets find it (IBA A14.2); 0 when none is
+  // free.
   uint32_t register_srq(SharedReceiveQueue* srq);
+  // Takes the number back and drops what queue pairs and events hold of the SRQ.
   void unregister_srq(SharedReceiveQueue* srq);
-  SharedReceiveQueue* find_srq(uint32_t number);
+  SharedReceiveQueue* find_srq(uint32_t number);  // null when nobody has the number
   // Takes one receive work request from `srq` into `to` and raises the limit event when due.
   bool take_from_srq(SharedReceiveQueue* srq, ReceiveWork& to);
-  int attach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL
+  // IBA 11.3.1: `qp` gets a copy of each datagram to `group`. 0 (also when attached already), or
+  // EINVAL: not a UD queue pair, or no multicast address.
+  int attach_multicast(QueuePair* qp, const Gid& group);
   int detach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL when not attached
-  void port_mtu(uint32_t bytes) { options_.port_mtu = bytes; }
   // The slot lease of this process. Only while no queue pair exists.
   void qpn_base(uint32_t base) { options_.qpn_base = base; }
   // fork: the child keeps domains, regions and completion queues (its memory is a copy), but the
-  // parent's queue pairs are not its own. They move to ERR without a completion or a packet.
+  // parent's queue pairs are not its own. They move to ERR without a completion or a packet and
+  // stay there (modify() refuses with EIO); what is posted to them flushes.
   void abandon_queue_pairs();
 
   // --- data
@@ -94,7 +96,6 @@ class Device {
     QueuePair* qp;
   };
   QueuePair* first_receiver(const RxPacket& packet);
-  void deliver(Instant now, QueuePair& qp, const RxPacket& packet);
   void sift_up(size_t slot);
   void sift_down(size_t slot);
   void fail_overrun(Instant now);

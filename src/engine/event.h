@@ -14,7 +14,8 @@ struct Event {
   // kLeftService: `qp` left RTR/RTS, by itself or by modify; Process::deliver() revokes what it
   // still offers by reference. It comes in the same step as the flush completions, and the lock is
   // held until it was delivered, so nobody has seen them yet.
-  enum Kind : uint8_t { kCompletion, kCq, kQp, kSrq, kLeftService } kind = kCompletion;
+  // kPort: of the port; the engine has none, the Door makes these.
+  enum Kind : uint8_t { kCompletion, kCq, kQp, kSrq, kLeftService, kPort } kind = kCompletion;
   AsyncType type = AsyncType::kCqErr;  // for kCq, kQp, kSrq
   CompletionQueue* cq = nullptr;
   QueuePair* qp = nullptr;

@@ -15,12 +15,6 @@ constexpr uint32_t kWindowAccess =
     memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic |
     memory::kZeroBased | memory::kFlushGlobal | memory::kFlushPersistent | memory::kRelaxedOrdering;
 
-void unbind(memory::MemoryWindow& window) {
-  if (window.region) --window.region->bound_windows;
-  window.region = nullptr;
-  window.length = 0;
-}
-
 }  // namespace
 
 bool Requester::run_local(Instant now, SendWork& work) {
@@ -49,7 +43,11 @@ bool Requester::bind_window(const SendWork& work, std::string& why) {
     return false;
   }
   bool type2 = window->type == 2;
-  if (window->domain != qp_.init_.domain) {
+  if (bind.window_key && (window->key ^ bind.window_key) >> 8 != 0) {
+    why = "the memory window was deallocated";
+  } else if (bind.region && bind.region_key && bind.region->key != bind.region_key) {
+    why = "the memory region was deregistered";
+  } else if (window->domain != qp_.init_.domain) {
     why = "the memory window belongs to another protection domain";
   } else if (type2 && window->region) {
     why = "a type 2 memory window must be invalidated before it is bound again";
@@ -57,7 +55,7 @@ bool Requester::bind_window(const SendWork& work, std::string& why) {
     if (type2) {
       why = "a type 2 memory window cannot be bound to nothing; use a local invalidate";
     } else {
-      unbind(*window);
+      window->unbind();
       qp_.device_.keys().rekey(window, static_cast<uint8_t>(bind.new_rkey));
       return true;
     }
@@ -80,7 +78,7 @@ bool Requester::bind_window(const SendWork& work, std::string& why) {
     why = fmt::format("the range {:#x} + {} is not inside the memory region ({:#x} + {})",
                       bind.address, bind.length, bind.region->iova, bind.region->length);
   } else {
-    unbind(*window);
+    window->unbind();
     window->region = bind.region;
     ++bind.region->bound_windows;
     window->address = bind.address;
@@ -101,7 +99,7 @@ bool Requester::invalidate(const SendWork& work, std::string& why) {
                       work.imm_or_rkey);
     return false;
   }
-  unbind(*window);
+  window->unbind();
   return true;
 }
 

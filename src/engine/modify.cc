@@ -15,88 +15,61 @@ namespace {
 Result<void> check_mask(QpType type, QpState from, QpState to, uint32_t mask) {
   Transition rule = transition(type, from, to);
   if (!rule.allowed)
-    return fail(EINVAL, fmt::format("modify_qp: an {} queue pair cannot go from {} to {}",
-                                    name(type), name(from), name(to)));
+    return fail(EINVAL, fmt::format("an {} queue pair cannot go from {} to {}", name(type),
+                                    name(from), name(to)));
   uint32_t given = mask & ~kAttrState;
   if (uint32_t missing = rule.required & ~given)
-    return fail(EINVAL, fmt::format("modify_qp {} {} -> {}: {} is required and not in attr_mask",
-                                    name(type), name(from), name(to), attribute_name(missing)));
+    return fail(EINVAL, fmt::format("{} {} -> {}: {} is required and not in attr_mask", name(type),
+                                    name(from), name(to), attribute_name(missing)));
   if (uint32_t extra = given & ~(rule.required | rule.optional))
-    return fail(EINVAL, fmt::format("modify_qp {} {} -> {}: {} is not allowed in this transition",
-                                    name(type), name(from), name(to), attribute_name(extra)));
+    return fail(EINVAL, fmt::format("{} {} -> {}: {} is not allowed in this transition", name(type),
+                                    name(from), name(to), attribute_name(extra)));
   return {};
 }
 
-Result<void> check_route(const QpAttributes& a) {
-  if (!a.route_is_global)
-    return fail(EINVAL,
-                "modify_qp: IBV_QP_AV has ah_attr.is_global 0; RoCE needs a GRH: set is_global = 1,"
-                " grh.dgid to the peer's GID and grh.sgid_index to yours");
-  if (a.route.destination == Gid{})
-    return fail(EINVAL, "modify_qp: IBV_QP_AV has an all-zero grh.dgid; use the peer's GID");
-  if (a.route.source == Gid{})
-    return fail(EINVAL, "modify_qp: IBV_QP_AV grh.sgid_index names an empty GID table entry");
-  return {};
-}
-
-Result<void> check_values(const Device& device, QpType type, const QpAttributes& a, uint32_t mask) {
-  const DeviceOptions& options = device.options();
+// Wrong whatever the state: of each attribute given, what is right and why this is not.
+Result<void> check_values(const QpInit& init, const QpAttributes& a, uint32_t mask) {
   if ((mask & kAttrPort) && a.port != 1)
-    return fail(EINVAL, fmt::format("modify_qp: IBV_QP_PORT {} does not exist; the device has"
-                                    " port 1",
-                                    a.port));
+    return fail(EINVAL,
+                fmt::format("IBV_QP_PORT {} does not exist; the device has port 1", a.port));
   if ((mask & kAttrPkeyIndex) && a.pkey_index != 0)
-    return fail(EINVAL, fmt::format("modify_qp: IBV_QP_PKEY_INDEX {} is outside the P_Key table,"
-                                    " which has one entry",
+    return fail(EINVAL, fmt::format("IBV_QP_PKEY_INDEX {} is outside the P_Key table; RoCE has one"
+                                    " entry, index 0",
                                     a.pkey_index));
-  if ((mask & kAttrQkey) && (a.qkey & 0x80000000u))
-    return fail(EPERM, fmt::format("modify_qp: IBV_QP_QKEY {:#x} has bit 31 set, which only a"
-                                   " privileged consumer may use",
+  if ((mask & kAttrQkey) && (a.qkey & kPrivilegedQkey))
+    return fail(EPERM, fmt::format("IBV_QP_QKEY {:#x} has bit 31 set, which only a privileged"
+                                   " consumer may use",
                                    a.qkey));
-  if (mask & kAttrPathMtu) {
-    if (a.path_mtu < 1 || a.path_mtu > 5)
-      return fail(EINVAL, fmt::format("modify_qp: IBV_QP_PATH_MTU code {} is not 1..5"
-                                      " (256..4096 bytes)",
-                                      a.path_mtu));
-    if (path_mtu_bytes(a.path_mtu) > options.port_mtu)
-      return fail(EINVAL, fmt::format("modify_qp: IBV_QP_PATH_MTU {} bytes is above the port's"
-                                      " active MTU of {}",
-                                      path_mtu_bytes(a.path_mtu), options.port_mtu));
-  }
-  if (mask & kAttrAv)
-    if (auto checked = check_route(a); !checked) return checked;
-  if ((mask & kAttrTimeout) && a.timeout > 31)
-    return fail(EINVAL, fmt::format("modify_qp: IBV_QP_TIMEOUT {} is above 31", a.timeout));
-  if ((mask & kAttrRetryCnt) && a.retry_cnt > 7)
-    return fail(EINVAL, fmt::format("modify_qp: IBV_QP_RETRY_CNT {} is above 7", a.retry_cnt));
-  if ((mask & kAttrRnrRetry) && a.rnr_retry > 7)
-    return fail(EINVAL, fmt::format("modify_qp: IBV_QP_RNR_RETRY {} is above 7", a.rnr_retry));
-  if ((mask & kAttrMinRnrTimer) && a.min_rnr_timer > 31)
+  if ((mask & kAttrPathMtu) && (a.path_mtu < 1 || a.path_mtu > 5))
     return fail(EINVAL,
-                fmt::format("modify_qp: IBV_QP_MIN_RNR_TIMER {} is above 31", a.min_rnr_timer));
-  if ((mask & kAttrMaxQpRdAtomic) && a.max_rd_atomic > options.max_rd_atomic)
-    return fail(EINVAL, fmt::format("modify_qp: IBV_QP_MAX_QP_RD_ATOMIC {} is above the device's"
-                                    " {}",
-                                    a.max_rd_atomic, options.max_rd_atomic));
-  if ((mask & kAttrMaxDestRdAtomic) && a.max_dest_rd_atomic > options.max_rd_atomic)
-    return fail(EINVAL, fmt::format("modify_qp: IBV_QP_MAX_DEST_RD_ATOMIC {} is above the"
-                                    " device's {}",
-                                    a.max_dest_rd_atomic, options.max_rd_atomic));
-  if ((mask & kAttrDestQpn) && a.dest_qpn > kPsnMask)
-    return fail(EINVAL,
-                fmt::format("modify_qp: IBV_QP_DEST_QPN {:#x} does not fit 24 bits", a.dest_qpn));
-  if (mask & kAttrAltPath)
+                fmt::format("IBV_QP_PATH_MTU code {} is not 1..5 (256..4096 bytes)", a.path_mtu));
+  if ((mask & kAttrPathMtu) && path_mtu_bytes(a.path_mtu) > init.port_mtu)
+    return fail(EINVAL, fmt::format("IBV_QP_PATH_MTU {} bytes is above the {} that the port"
+                                    " carries (its interface's MTU less the headers)",
+                                    path_mtu_bytes(a.path_mtu), init.port_mtu));
+  if ((mask & kAttrAltPath) ||
+      ((mask & kAttrPathMigState) && a.path_mig_state != MigState::kMigrated))
     return fail(EOPNOTSUPP,
-                "modify_qp: IBV_QP_ALT_PATH: this device has one port and no"
-                " automatic path migration");
-  if ((mask & kAttrPathMigState) && a.path_mig_state != MigState::kMigrated)
-    return fail(EOPNOTSUPP,
-                "modify_qp: IBV_QP_PATH_MIG_STATE: this device has no automatic path"
-                " migration; only MIGRATED");
+                fmt::format("{}: this device has one port and no automatic path migration",
+                            attribute_name(mask & (kAttrAltPath | kAttrPathMigState))));
   if ((mask & kAttrRateLimit) && a.rate_limit != 0)
-    return fail(EOPNOTSUPP, "modify_qp: IBV_QP_RATE_LIMIT: packet pacing is not offered");
-  if (type == QpType::kUd && (mask & kAttrAccessFlags))
-    return fail(EINVAL, "modify_qp: IBV_QP_ACCESS_FLAGS has no meaning for UD");
+    return fail(EOPNOTSUPP, "IBV_QP_RATE_LIMIT: packet pacing is not offered");
+  if (mask & kAttrCap) return fail(EOPNOTSUPP, "IBV_QP_CAP: work queues are not resized");
+  if (init.type == QpType::kUd && (mask & kAttrAccessFlags))
+    return fail(EINVAL, "IBV_QP_ACCESS_FLAGS has no meaning for UD");
+  struct Limit {
+    uint32_t attribute, value, most;
+  };
+  for (const Limit& limit : {Limit{kAttrTimeout, a.timeout, 31},
+                             {kAttrRetryCnt, a.retry_cnt, 7},
+                             {kAttrRnrRetry, a.rnr_retry, 7},
+                             {kAttrMinRnrTimer, a.min_rnr_timer, 31},
+                             {kAttrMaxQpRdAtomic, a.max_rd_atomic, init.max_rd_atomic},
+                             {kAttrMaxDestRdAtomic, a.max_dest_rd_atomic, init.max_dest_rd_atomic},
+                             {kAttrDestQpn, a.dest_qpn, kPsnMask}})
+    if ((mask & limit.attribute) && limit.value > limit.most)
+      return fail(EINVAL, fmt::format("{} {} is above {}", attribute_name(limit.attribute),
+                                      limit.value, limit.most));
   return {};
 }
 
@@ -135,21 +108,24 @@ uint32_t without_other_half(QpType type, uint32_t mask) {
 }  // namespace
 
 Result<void> QueuePair::modify(Instant now, const QpAttributes& wanted, uint32_t mask) {
+  if (abandoned_)
+    return fail(EIO,
+                "the queue pair belongs to the process that forked this one; create"
+                " another here");
   mask = without_other_half(type(), mask);
   QpState from = state();
   if (mask & kAttrCurState) {
     if (wanted.current_state != from)
-      return fail(EINVAL, fmt::format("modify_qp: IBV_QP_CUR_STATE says {}, the queue pair is in"
+      return fail(EINVAL, fmt::format("IBV_QP_CUR_STATE says {}, the queue pair is in"
                                       " {}",
                                       name(wanted.current_state), name(from)));
     if (from != QpState::kRtr && from != QpState::kRts && from != QpState::kSqd &&
         from != QpState::kSqe)
-      return fail(EINVAL,
-                  fmt::format("modify_qp: IBV_QP_CUR_STATE is not allowed in {}", name(from)));
+      return fail(EINVAL, fmt::format("IBV_QP_CUR_STATE is not allowed in {}", name(from)));
   }
   QpState to = (mask & kAttrState) ? wanted.state : from;
+  if (auto checked = check_values(init_, wanted, mask); !checked) return checked;
   if (auto checked = check_mask(type(), from, to, mask); !checked) return checked;
-  if (auto checked = check_values(device_, type(), wanted, mask); !checked) return checked;
   copy_attributes(attributes_, wanted, mask);
 
   if (to == QpState::kReset) {
@@ -157,7 +133,7 @@ Result<void> QueuePair::modify(Instant now, const QpAttributes& wanted, uint32_t
     return {};
   }
   if (to == QpState::kErr) {
-    enter_error(now);
+    enter_error(now, "ibv_modify_qp to ERR");
     return {};
   }
   attributes_.state = to;
@@ -170,9 +146,10 @@ Result<void> QueuePair::modify(Instant now, const QpAttributes& wanted, uint32_t
   if (from == QpState::kSqd && (mask & kAttrMaxDestRdAtomic))
     responder_.resize(attributes_.max_dest_rd_atomic);
   if (mask & (kAttrRetryCnt | kAttrRnrRetry)) requester_.reload_retries();
-  if (from == QpState::kRts && to == QpState::kSqd && requester_.drained() &&
-      attributes_.sqd_async_notify)
-    device_.report({Event::kQp, AsyncType::kSqDrained, nullptr, this, nullptr});
+  if (from == QpState::kRts && to == QpState::kSqd) {
+    if (!(mask & kAttrEnSqdAsyncNotify)) attributes_.sqd_async_notify = false;
+    if (requester_.drained()) requester_.report_drained();
+  }
   wake();
   return {};
 }

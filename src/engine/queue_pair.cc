@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,21 +17,6 @@ namespace verbena::engine {
 namespace {
 
 constexpr uint32_t kMaxReceiveSges = 32;  // an XRC queue pair meets SRQs of any size
-
-wire::Transport transport_of(QpType type) {
-  switch (type) {
-    case QpType::kRc:
-      return wire::Transport::kRc;
-    case QpType::kUc:
-      return wire::Transport::kUc;
-    case QpType::kUd:
-      return wire::Transport::kUd;
-    case QpType::kXrcSend:
-    case QpType::kXrcRecv:
-      return wire::Transport::kXrc;
-  }
-  return wire::Transport::kRc;
-}
 
 bool opcode_fits(QpType type, WrOpcode opcode) {
   switch (type) {
@@ -81,12 +67,25 @@ bool QueuePair::path_mtu_differs(const RxPacket& packet, uint64_t bytes) const {
          bytes > path_mtu_bytes(std::min(packet.path_mtu, own));
 }
 
+QpAttributes QueuePair::current_attributes() const {
+  QpAttributes current = attributes_;
+  if (requester_.started())
+    current.sq_psn = (type() == QpType::kUd ? datagram_psn_ : requester_.transmit_psn()).value();
+  if (responder_.started() && type() != QpType::kUd) current.rq_psn = responder_.expected().value();
+  return current;
+}
+
 bool QueuePair::explaining() const {
   return device_.explaining();
 }
 
 void QueuePair::explain(const std::string& text) const {
   if (explaining()) device_.explain(fmt::format("QP {:#08x} {}: {}", qpn_, name(type()), text));
+}
+
+std::string QueuePair::peer() const {
+  return fmt::format("QP {:#08x} ({})", attributes_.dest_qpn,
+                     address_text(attributes_.route.destination));
 }
 
 int QueuePair::refuse(int code, const std::string& why) const {
@@ -111,17 +110,19 @@ int QueuePair::check_send(const SendRequest& request) const {
     return refuse(ENOMEM, fmt::format("post_send: the send queue's {} slots are all in use; poll"
                                       " completions (a signaled one retires those before it)",
                                       send_queue_.limits().work_requests));
+  if (request.sges.size() > send_queue_.limits().sges)
+    return refuse(EINVAL, fmt::format("post_send: num_sge {}, max_send_sge is {}",
+                                      request.sges.size(), send_queue_.limits().sges));
   if (request.flags & kInline) {
     uint64_t bytes = 0;
     for (const Sge& sge : request.sges) bytes += sge.length;
     if (!inline_fits(request.opcode))
       return refuse(EINVAL, fmt::format("post_send: {} cannot be inline", name(request.opcode)));
-    if (bytes > send_queue_.limits().inline_bytes)
+    const SendQueueLimits& limits = send_queue_.limits();
+    bool own = request.opcode == WrOpcode::kAtomicWrite;
+    if (bytes > (own ? limits.inline_stride() : limits.inline_bytes))
       return refuse(EINVAL, fmt::format("post_send: {} inline bytes, max_inline_data is {}", bytes,
-                                        send_queue_.limits().inline_bytes));
-  } else if (request.sges.size() > send_queue_.limits().sges) {
-    return refuse(EINVAL, fmt::format("post_send: num_sge {}, max_send_sge is {}",
-                                      request.sges.size(), send_queue_.limits().sges));
+                                        limits.inline_bytes));
   }
   return type() == QpType::kUd ? check_datagram(request) : 0;
 }
@@ -134,10 +135,12 @@ int QueuePair::check_datagram(const SendRequest& request) const {
 int QueuePair::post_send(Instant now, const SendRequest& request) {
   if (int code = check_send(request)) return code;
   send_queue_.push(request);
-  if (state() == QpState::kErr || state() == QpState::kSqe)
-    requester_.flush(now);
-  else
+  if (state() != QpState::kErr && state() != QpState::kSqe) {
     wake();
+  } else {
+    requester_.flush(now);
+    explain_posted_flush();
+  }
   return 0;
 }
 
@@ -204,7 +207,7 @@ void QueuePair::receive(Instant now, const RxPacket& packet) {
 
 TransmitState QueuePair::transmit(Instant now, PacketSink& sink, uint32_t budget) {
   TransmitState result;
-  if (state() == QpState::kErr) flush_receives(now);
+  flush_posted(now);
   if (type() == QpType::kUd) {
     result = transmit_datagrams(now, sink, budget);
   } else {
@@ -238,26 +241,31 @@ bool QueuePair::take_receive(SharedReceiveQueue* srq) {
   return has_taken_;
 }
 
-memory::KeyError QueuePair::scatter(const memory::Payload& payload, uint64_t offset, bool& lost) {
-  size_t done = 0;
-  for (uint32_t i = 0; i < taken_.sge_count && done < payload.length; ++i) {
-    const Sge& sge = taken_.sges[i];
+QueuePair::Scattered QueuePair::scatter(std::span<const Sge> sges,
+                                        const memory::ProtectionDomain* domain,
+                                        const memory::Payload& payload, uint64_t offset) {
+  Scattered done;
+  for (; done.sge < sges.size() && done.bytes < payload.length; ++done.sge) {
+    const Sge& sge = sges[done.sge];
     if (offset >= sge.length) {
       offset -= sge.length;
       continue;
     }
-    size_t n = std::min<size_t>(payload.length - done, sge.length - offset);
+    size_t n = std::min<size_t>(payload.length - done.bytes, sge.length - offset);
     memory::Grant grant =
-        device_.keys().check_local(sge.lkey, taken_domain_, sge.address + offset, n, true);
-    if (grant.error != memory::KeyError::kNone) return grant.error;
-    if (grant.backing != memory::Backing::kNull && !payload.copy_out(done, grant.address, n)) {
-      lost = memory::present(grant.address, n, true);
-      return lost ? memory::KeyError::kNone : memory::KeyError::kNotPresent;
+        device_.keys().check_local(sge.lkey, domain, sge.address + offset, n, true);
+    done.error = grant.error;
+    if (grant.error != memory::KeyError::kNone) return done;
+    if (grant.backing != memory::Backing::kNull &&
+        !payload.copy_out(done.bytes, grant.address, n)) {
+      done.lost = memory::present(grant.address, n, true);
+      if (!done.lost) done.error = memory::KeyError::kNotPresent;
+      return done;
     }
-    done += n;
+    done.bytes += n;
     offset = 0;
   }
-  return memory::KeyError::kNone;
+  return done;
 }
 
 // --- completions
@@ -354,33 +362,55 @@ void QueuePair::complete_receive(Instant now, WorkCompletion completion, bool so
 
 // --- errors and the end
 
-void QueuePair::flush_receives(Instant now) {
+uint32_t QueuePair::flush_receives(Instant now) {
+  uint32_t count = 0;
   WorkCompletion flushed;
   flushed.status = WcStatus::kWrFlushErr;
   flushed.opcode = WcOpcode::kRecv;
-  if (has_taken_) complete_receive(now, flushed, false);
-  if (receive_queue_) {
-    while (take_receive(nullptr)) complete_receive(now, flushed, false);
-  } else if ((init_.srq || type() == QpType::kXrcRecv) && !last_wqe_reported_) {
+  for (; has_taken_ || (receive_queue_ && take_receive(nullptr)); ++count)
+    complete_receive(now, flushed, false);
+  if (receive_queue_) return count;
+  if ((init_.srq || type() == QpType::kXrcRecv) && !last_wqe_reported_) {
     last_wqe_reported_ = true;
     device_.report({Event::kQp, AsyncType::kQpLastWqeReached, nullptr, this, nullptr});
   }
+  return count;
 }
 
-void QueuePair::enter_error(Instant now) {
+void QueuePair::flush_posted(Instant now) {
+  if (state() == QpState::kErr && flush_receives(now) > 0) explain_posted_flush();
+}
+
+// One line per queue pair and cause, however many flush.
+void QueuePair::explain_flush(uint32_t sends, uint32_t receives, const std::string& cause) {
+  posted_flush_told_ = false;
+  if (!explaining() || sends + receives == 0) return;
+  explain(fmt::format("state {}: {} send and {} receive work requests flush (WR_FLUSH_ERR): {}",
+                      name(state()), sends, receives, cause));
+}
+
+void QueuePair::explain_posted_flush() {
+  if (!explaining() || std::exchange(posted_flush_told_, true)) return;
+  explain(fmt::format(
+      "state {}: work requests posted now flush (WR_FLUSH_ERR); bring the queue"
+      " pair to {}",
+      name(state()), state() == QpState::kSqe ? "RTS" : "RESET, INIT, RTR and RTS again"));
+}
+
+void QueuePair::enter_error(Instant now, const std::string& cause) {
   attributes_.state = QpState::kErr;
   device_.focus(*this);
   device_.report({Event::kLeftService, AsyncType::kQpFatal, nullptr, this, nullptr});
-  requester_.flush(now);
+  uint32_t sends = requester_.flush(now);
   responder_.stop();
-  flush_receives(now);
+  explain_flush(sends, flush_receives(now), cause);
   device_.update_timer(this);
   wake();  // a NAK that explains the error may still wait to be sent
 }
 
-void QueuePair::enter_send_error(Instant now) {
+void QueuePair::enter_send_error(Instant now, const std::string& cause) {
   attributes_.state = QpState::kSqe;
-  requester_.flush(now);
+  explain_flush(requester_.flush(now), 0, cause);
   device_.update_timer(this);
 }
 
@@ -399,7 +429,7 @@ void QueuePair::reset() {
   if (receive_queue_) receive_queue_->clear();
   has_taken_ = false;
   comm_established_ = false;
-  last_wqe_reported_ = false;
+  last_wqe_reported_ = posted_flush_told_ = false;
   attributes_ = QpAttributes{};
   for (CompletionQueue* cq : {init_.send_cq, init_.receive_cq})
     if (cq) cq->forget(qpn_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +20,21 @@ namespace verbena::engine {
 
 class Device;
 
+constexpr wire::Transport transport_of(QpType type) {
+  switch (type) {
+    case QpType::kRc:
+      return wire::Transport::kRc;
+    case QpType::kUc:
+      return wire::Transport::kUc;
+    case QpType::kUd:
+      return wire::Transport::kUd;
+    case QpType::kXrcSend:
+    case QpType::kXrcRecv:
+      return wire::Transport::kXrc;
+  }
+  return wire::Transport::kRc;
+}
+
 struct QpInit {
   QpType type = QpType::kRc;
   memory::ProtectionDomain* domain = nullptr;  // not for XRC receive
@@ -31,6 +47,10 @@ struct QpInit {
   uint32_t receive_sges = 0;
   bool signal_all = false;  // sq_sig_all
   uint8_t port = 0;         // whose counters it moves, below kMaxPorts
+  // What the device of this queue pair can do.
+  uint32_t port_mtu = 4096;           // bytes: largest path MTU and datagram
+  uint32_t max_rd_atomic = 128;       // READs and atomics outstanding as requester
+  uint32_t max_dest_rd_atomic = 128;  // as responder; at most 255
 };
 
 // Fields as in struct ibv_qp_attr; units as there.
@@ -75,6 +95,9 @@ class QueuePair {
   QpState state() const { return attributes_.state; }
   const QpInit& init() const { return init_; }
   const QpAttributes& attributes() const { return attributes_; }
+  // What ibv_query_qp reports: the attributes, with sq_psn the next PSN to be sent and rq_psn the
+  // next one expected once the queue pair sends and receives.
+  QpAttributes current_attributes() const;
   const QpCounters& counters() const { return counters_; }
 
   // ibv_modify_qp. The error names the attribute (EINVAL) or the limit.
@@ -83,20 +106,29 @@ class QueuePair {
   // ibv_post_send / ibv_post_recv of one request. 0 or errno: EINVAL (state, opcode, SGE count,
   // inline size), ENOMEM (queue full), EOPNOTSUPP. The cause goes to the explain log.
   int post_send(Instant now, const SendRequest& request);
+  int check_send(const SendRequest& request) const;  // whether post_send() would take it
   int post_receive(uint64_t wr_id, std::span<const Sge> sges);
+  // After receives were posted: in ERR they complete at once, as sends do, whoever drives the
+  // device.
+  void flush_posted(Instant now);
 
   // Send work requests that fit now.
   uint32_t send_room() const { return send_queue_.room(); }
 
+  // One packet that the device found to be for this queue pair.
   void receive(Instant now, const RxPacket& packet);
+  // Sends at most `budget` packets: what is owed to the peer first, then work requests.
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t budget);
+  // Runs the timer that expired: RNR wait or acknowledgement timeout (IBA 9.7.6.1.3, 9.7.5.2.8).
+  // Nothing happens before next_deadline().
   void on_time(Instant now);
   Instant next_deadline() const { return requester_.deadline(); }
 
-  // Moves to ERR and flushes everything posted, in order (IBA 10.3.1). `now` stamps completions.
-  void enter_error(Instant now);
+  // Moves to ERR and flushes everything posted, in order (IBA 10.3.1). `now` stamps completions,
+  // `cause` goes into the log beside their number.
+  void enter_error(Instant now, const std::string& cause);
   // SQE: a local send error on UC/UD; receive side goes on.
-  void enter_send_error(Instant now);
+  void enter_send_error(Instant now, const std::string& cause);
   // `srq` is about to be destroyed.
   void forget(const SharedReceiveQueue* srq);
 
@@ -117,9 +149,12 @@ class QueuePair {
   void receive_datagram(Instant now, const RxPacket& packet);
   TransmitState transmit_datagrams(Instant now, PacketSink& sink, uint32_t& budget);
   bool send_datagram(Instant now, SendWork& work, PacketSink& sink, bool& blocked);
-  int check_send(const SendRequest& request) const;
   int check_datagram(const SendRequest& request) const;
-  void flush_receives(Instant now);
+  uint32_t flush_receives(Instant now);  // how many
+  void explain_flush(uint32_t sends, uint32_t receives, const std::string& cause);
+  void explain_posted_flush();
+  // "QP 0x010001 (192.0.2.2)": the other end of a connection.
+  std::string peer() const;
   void reset();
   void wake();  // puts the queue pair on the device's ready list
   void complete_send(Instant now, const SendWork& work, WcStatus status);
@@ -127,9 +162,20 @@ class QueuePair {
   void complete_receive(Instant now, WorkCompletion completion, bool solicited);
   // Makes a receive work request the taken one, from `srq` or the own queue; true if one is taken.
   bool take_receive(SharedReceiveQueue* srq);
-  // Copies `count` payload bytes into the taken receive work request at `offset`. `lost` tells
-  // that the payload vanished; else the error is the receive SGE's.
-  memory::KeyError scatter(const memory::Payload& payload, uint64_t offset, bool& lost);
+  // Copies a payload into the bytes that `sges` describe, from `offset` on, their keys checked for
+  // local write in `domain`.
+  struct Scattered {
+    memory::KeyError error = memory::KeyError::kNone;  // of SGE number `sge`
+    bool lost = false;                                 // the payload vanished
+    size_t sge = 0;
+    size_t bytes = 0;  // placed; fewer than the payload has when the SGEs end before it
+  };
+  Scattered scatter(std::span<const Sge> sges, const memory::ProtectionDomain* domain,
+                    const memory::Payload& payload, uint64_t offset);
+  // The same into the taken receive work request, whose length was checked.
+  Scattered scatter(const memory::Payload& payload, uint64_t offset) {
+    return scatter({taken_.sges, taken_.sge_count}, taken_domain_, payload, offset);
+  }
   int refuse(int code, const std::string& why) const;
   void explain(const std::string& text) const;
   bool explaining() const;
@@ -152,11 +198,13 @@ class QueuePair {
 
   QpCounters counters_;
 
+  bool abandoned_ = false;        // the parent's, in a forked child
   bool ready_ = false;            // on the device's ready list
   Instant timer_at_ = kNever;     // key in the device's timer heap
   size_t timer_slot_ = SIZE_MAX;  // place in it; SIZE_MAX: not in the heap
   bool comm_established_ = false;
   bool last_wqe_reported_ = false;
+  bool posted_flush_told_ = false;  // in this stay in ERR or SQE
 };
 
 }  // namespace verbena::engine

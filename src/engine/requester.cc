@@ -63,14 +63,10 @@ wire::Opcode request_opcode(WrOpcode opcode) {
   }
 }
 
-wire::Transport transport_of(QpType type) {
-  if (type == QpType::kUc) return wire::Transport::kUc;
-  return type == QpType::kRc ? wire::Transport::kRc : wire::Transport::kXrc;
-}
-
 }  // namespace
 
 void Requester::start(Psn first) {
+  started_ = true;
   una_ = sent_limit_ = first;
   next_ = qp_.send_queue_.head();
   offset_ = 0;
@@ -99,15 +95,19 @@ uint32_t Requester::packets_of(const SendWork& work) const {
   return std::max(1u, (work.length + bytes - 1) / bytes);
 }
 
+// Where the piece of a READ that holds the packet at `offset` ends.
+uint32_t Requester::chunk_end(const SendWork& work, uint32_t offset) const {
+  uint32_t chunk = qp_.packet_bytes() == kLocalPathMtu ? kLocalReadPackets : kWireReadPackets;
+  return std::min(work.packets, (offset / chunk + 1) * chunk);
+}
+
 // Packets of responses that the READ request at `offset` asks for.
 uint32_t Requester::chunk_packets(const SendWork& work, uint32_t offset) const {
   if (work.opcode != WrOpcode::kRdmaRead) return 1;
   // Asked for twice in vain: the next packet alone, in case losses come regularly.
   bool in_vain = retries_left_ + 2 <= qp_.attributes_.retry_cnt;
   if (in_vain && work.started && (work.first_psn + offset).before(sent_limit_)) return 1;
-  uint32_t chunk = qp_.packet_bytes() == kLocalPathMtu ? kLocalReadPackets : kWireReadPackets;
-  uint32_t end = std::min(work.packets, (offset / chunk + 1) * chunk);
-  return end - offset;
+  return chunk_end(work, offset) - offset;
 }
 
 Psn Requester::transmit_psn() const {
@@ -315,6 +315,9 @@ void Requester::sent(Instant now, SendWork& work, uint32_t packets) {
     }
     counters.tx_read_requests += work.opcode == WrOpcode::kRdmaRead;
   }
+  // If the whole piece's request was lost, the peer takes its parts for requests of their own.
+  if (!fresh && work.opcode == WrOpcode::kRdmaRead && offset_ + packets != chunk_end(work, offset_))
+    split_ = true;
   if (asks) reads_.push_back(end - 1);
   ++since_ack_request_;
   offset_ += packets;
@@ -365,9 +368,10 @@ void Requester::seek(Psn psn) {
   }
 }
 
-void Requester::flush(Instant now) {
+uint32_t Requester::flush(Instant now) {
   SendQueue& queue = qp_.send_queue_;
-  while (!queue.empty()) {
+  uint32_t count = 0;
+  for (; !queue.empty(); ++count) {
     qp_.complete_send(now, queue.at(queue.head()), WcStatus::kWrFlushErr);
     queue.pop();
   }
@@ -377,6 +381,7 @@ void Requester::flush(Instant now) {
   reads_.clear();
   waiting_rnr_ = failed_ahead_ = false;
   deadline_ = kNever;
+  return count;
 }
 
 }  // namespace verbena::engine

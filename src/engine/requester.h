@@ -22,16 +22,21 @@ class Requester {
   explicit Requester(QueuePair& qp) : qp_(qp) {}
 
   void start(Psn first);  // RTR -> RTS
+  bool started() const { return started_; }
+  // The PSN of the next packet to leave.
+  Psn transmit_psn() const;
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
   void receive(Instant now, const RxPacket& packet);  // ACK, NAK, READ response, atomic response
   void on_time(Instant now);
   Instant deadline() const { return deadline_; }
-  // All posted work completes with WR_FLUSH_ERR, in order.
-  void flush(Instant now);
+  // All posted work completes with WR_FLUSH_ERR, in order; how many.
+  uint32_t flush(Instant now);
   // The retry counters were changed by modify_qp.
   void reload_retries();
   // SQD: true once every started work request has completed.
   bool drained() const;
+  // SQ_DRAINED, once per request for it (IBV_QP_EN_SQD_ASYNC_NOTIFY).
+  void report_drained();
 
   // The payload of `work` from `offset` as a scatter list, its SGEs' keys checked; valid until the
   // next call. False: `why` names the SGE (only if the device explains).
@@ -51,8 +56,8 @@ class Requester {
   void build_request(const SendWork& work, TxPacket& packet) const;
   void sent(Instant now, SendWork& work, uint32_t packets);
   Gate fail_next(Instant now, WcStatus status, const std::string& why);
-  Psn transmit_psn() const;
   uint32_t packets_of(const SendWork& work) const;
+  uint32_t chunk_end(const SendWork& work, uint32_t offset) const;
   uint32_t chunk_packets(const SendWork& work, uint32_t offset) const;
   void arm_timer(Instant now);
   void seek(Psn psn);
@@ -68,6 +73,7 @@ class Requester {
   void on_atomic_response(Instant now, const RxPacket& packet);
   void on_nak(Instant now, const RxPacket& packet);
   void on_rnr(Instant now, const RxPacket& packet);
+  void explain_rnr(const RxPacket& packet);
   void on_fatal_nak(Instant now, const RxPacket& packet);
   // Acknowledges everything before `psn`. False when a READ or atomic before it is unanswered:
   // then its responses were lost, and the requester went back to them.
@@ -75,10 +81,12 @@ class Requester {
   void advance(Instant now, Psn psn);
   void complete_head_run(Instant now);
   bool go_back(Instant now, Psn psn, WcStatus status, const char* cause);
-  void update_credits(const wire::Aeth& aeth);
+  void update_credits(const RxPacket& packet);
+  bool counts_differ(Psn psn, uint32_t msn);
   bool place(Instant now, const SendWork& work, uint64_t offset, const memory::Payload& payload);
 
   QueuePair& qp_;
+  bool started_ = false;
   Psn una_;                 // oldest PSN not acknowledged
   Psn sent_limit_;          // one after the highest PSN ever sent
   uint32_t next_ = 0;       // send queue index of the work request to transmit next
@@ -87,11 +95,13 @@ class Requester {
   uint32_t ssn_ = 0;
   uint32_t credit_limit_ = 0;  // highest SSN a SEND may have; valid if credits_known_
   bool credits_known_ = false;
+  bool split_ = false;            // the peer may have counted more messages than ssn_ says
   uint32_t window_packets_ = 0;   // PSNs in flight at most
   uint32_t allowed_packets_ = 0;  // now: 1 after a timeout, doubled by every progress
   uint32_t since_ack_request_ = 0;
   uint8_t retries_left_ = 0;
   uint8_t rnr_left_ = 0;
+  uint32_t rnr_in_a_row_ = 0;  // RNR NAKs since the last progress
   bool waiting_rnr_ = false;
   bool gap_reported_ = false;  // went back for a READ gap; later out-of-order ones are stale
   bool failed_ahead_ = false;  // next_ cannot be sent; fails when it becomes the head

@@ -1,5 +1,6 @@
 // The requester, listening: acknowledgements, NAKs, READ and atomic responses, timers, repair.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -7,13 +8,12 @@
 #include "engine/queue_pair.h"
 #include "engine/requester.h"
 #include "engine/responder.h"
-#include "memory/fault_guard.h"
 
 namespace verbena::engine {
 
 void Requester::receive(Instant now, const RxPacket& packet) {
   const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
-  if (info.has(wire::Header::kAeth)) update_credits(packet.header.aeth);
+  if (info.has(wire::Header::kAeth)) update_credits(packet);
   Psn psn = packet.header.psn;
   if (psn.distance(una_) < 0 || psn.distance(sent_limit_) >= 0) {
     // Behind the window: an answer to something already repaired. Ahead: never sent.
@@ -43,13 +43,28 @@ void Requester::receive(Instant now, const RxPacket& packet) {
   }
 }
 
-void Requester::update_credits(const wire::Aeth& aeth) {
+// After a READ was asked for in smaller parts, the peer's message count may run ahead of ours, and
+// a limit made from it would let SENDs go that nobody has a receive for. The counts are brought
+// together when everything sent is answered; until then the old limit stands.
+bool Requester::counts_differ(Psn psn, uint32_t msn) {
+  if (!split_) return false;
+  const SendQueue& queue = qp_.send_queue_;
+  bool partial = next_ != queue.tail() && queue.at(next_).started;
+  if (partial || psn + 1 != sent_limit_) return true;
+  ssn_ = msn;
+  split_ = false;
+  return false;
+}
+
+void Requester::update_credits(const RxPacket& packet) {
+  const wire::Aeth& aeth = packet.header.aeth;
   if ((aeth.syndrome & syndrome::kTypeMask) != syndrome::kAck) return;
   uint8_t code = aeth.syndrome & syndrome::kValueMask;
   if (code == syndrome::kNoCredits) {
     credits_known_ = false;
     return;
   }
+  if (counts_differ(packet.header.psn, aeth.msn)) return;
   uint32_t limit = (aeth.msn + credits_of_code(code)) & kPsnMask;
   if (!credits_known_ || Psn(limit).after(Psn(credit_limit_))) credit_limit_ = limit;
   credits_known_ = true;
@@ -85,6 +100,7 @@ void Requester::advance(Instant now, Psn psn) {
   una_ = psn;
   while (!reads_.empty() && reads_.front().before(una_)) reads_.erase(reads_.begin());
   reload_retries();
+  rnr_in_a_row_ = 0;
   allowed_packets_ = std::min(window_packets_, allowed_packets_ * 2);
   gap_reported_ = false;
   if (!waiting_rnr_) {
@@ -110,10 +126,12 @@ void Requester::complete_head_run(Instant now) {
     fail_head(now, failed_status_);
     return;
   }
-  if (qp_.state() == QpState::kSqd && qp_.attributes_.sqd_async_notify && drained()) {
-    qp_.attributes_.sqd_async_notify = false;
-    qp_.device_.report({Event::kQp, AsyncType::kSqDrained, nullptr, &qp_, nullptr});
-  }
+  if (qp_.state() == QpState::kSqd && drained()) report_drained();
+}
+
+void Requester::report_drained() {
+  if (!std::exchange(qp_.attributes_.sqd_async_notify, false)) return;
+  qp_.device_.report({Event::kQp, AsyncType::kSqDrained, nullptr, &qp_, nullptr});
 }
 
 // --- what arrives
@@ -168,44 +186,26 @@ void Requester::on_atomic_response(Instant now, const RxPacket& packet) {
 // failed, or the packet counts as lost.
 bool Requester::place(Instant now, const SendWork& work, uint64_t offset,
                       const memory::Payload& payload) {
-  size_t done = 0;
   std::span<const Sge> sges = qp_.send_queue_.sges(work);
-  for (size_t i = 0; i < sges.size() && done < payload.length; ++i) {
-    const Sge& sge = sges[i];
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    size_t n = std::min<size_t>(payload.length - done, sge.length - offset);
-    memory::Grant grant =
-        qp_.device_.keys().check_local(sge.lkey, qp_.init_.domain, sge.address + offset, n, true);
-    if (grant.error != memory::KeyError::kNone) {
-      if (qp_.explaining())
-        qp_.explain(fmt::format(
-            "wr_id {:#x}: response cannot be written to SGE {} (addr {:#x},"
-            " length {}, lkey {:#x}): {}",
-            work.wr_id, i, sge.address, sge.length, sge.lkey, memory::describe(grant.error)));
-      fail_head(now, WcStatus::kLocProtErr);
-      return false;
-    }
-    if (grant.backing != memory::Backing::kNull && !payload.copy_out(done, grant.address, n)) {
-      if (memory::present(grant.address, n, true)) {
-        ++qp_.device_.counters().rx_payload_lost;
-        return false;
-      }
-      if (qp_.explaining())
-        qp_.explain(fmt::format("wr_id {:#x}: response for SGE {} (addr {:#x}, length {}): {}",
-                                work.wr_id, i, sge.address, sge.length,
-                                memory::describe(memory::KeyError::kNotPresent)));
-      fail_head(now, WcStatus::kLocProtErr);
-      return false;
-    }
-    done += n;
-    offset = 0;
+  QueuePair::Scattered done = qp_.scatter(sges, qp_.init_.domain, payload, offset);
+  if (done.lost) {
+    ++qp_.device_.counters().rx_payload_lost;
+    return false;
   }
-  if (done == payload.length) return true;
-  qp_.explain(fmt::format("wr_id {:#x}: the SGEs hold {} bytes, the response has {}", work.wr_id,
-                          done, payload.length));
+  if (done.error != memory::KeyError::kNone) {
+    const Sge& sge = sges[done.sge];
+    if (qp_.explaining())
+      qp_.explain(fmt::format(
+          "wr_id {:#x}: response cannot be written to SGE {} (addr {:#x}, length {}, lkey {:#x}): "
+          "{}",
+          work.wr_id, done.sge, sge.address, sge.length, sge.lkey, memory::describe(done.error)));
+    fail_head(now, WcStatus::kLocProtErr);
+    return false;
+  }
+  if (done.bytes == payload.length) return true;
+  if (qp_.explaining())
+    qp_.explain(fmt::format("wr_id {:#x}: the SGEs hold {} bytes, the response has {}", work.wr_id,
+                            done.bytes, payload.length));
   fail_head(now, WcStatus::kLocLenErr);
   return false;
 }
@@ -214,9 +214,27 @@ void Requester::on_nak(Instant now, const RxPacket& packet) {
   Psn psn = packet.header.psn;
   ++qp_.device_.counters().packet_seq_err;
   ++qp_.counters_.naks_received;
+  if (qp_.explaining())
+    qp_.explain(
+        fmt::format("NAK PSN sequence error from {}: a packet was lost, it expects PSN {:#x}"
+                    " and gets everything from there again",
+                    qp_.peer(), psn.value()));
   if (!acknowledge_before(now, psn) || waiting_rnr_) return;
   if (transmit_psn() == psn) return;  // went back already, nothing sent since
   go_back(now, psn, WcStatus::kRetryExcErr, "PSN sequence NAK");
+}
+
+// With rnr_retry 7 a starving sender hears these for ever: the 1st, 2nd, 4th, 8th ... get a line.
+void Requester::explain_rnr(const RxPacket& packet) {
+  uint32_t count = ++rnr_in_a_row_;
+  if (!qp_.explaining() || (count & (count - 1)) != 0) return;
+  uint8_t code = packet.header.aeth.syndrome & syndrome::kValueMask;
+  qp_.explain(
+      fmt::format("wr_id {:#x}: RNR NAK number {} in a row from {} at PSN {:#x}: it has no"
+                  " receive work request; trying again in {} us (rnr_retry {}{})",
+                  qp_.send_queue_.at(qp_.send_queue_.head()).wr_id, count, qp_.peer(),
+                  packet.header.psn.value(), rnr_timeout(code).ps / 1'000'000,
+                  qp_.attributes_.rnr_retry, qp_.attributes_.rnr_retry == 7 ? ": for ever" : ""));
 }
 
 void Requester::on_rnr(Instant now, const RxPacket& packet) {
@@ -224,14 +242,15 @@ void Requester::on_rnr(Instant now, const RxPacket& packet) {
   ++qp_.counters_.rnr_received;
   if (!acknowledge_before(now, packet.header.psn) || waiting_rnr_) return;
   if (qp_.send_queue_.empty()) return;
+  explain_rnr(packet);
   if (qp_.attributes_.rnr_retry != 7) {  // 7: for ever
     if (rnr_left_ == 0) {
       ++qp_.device_.counters().rnr_nak_retry_err;
       qp_.explain(
-          fmt::format("wr_id {:#x}: the peer QP {:#08x} had no receive work request {} times"
+          fmt::format("wr_id {:#x}: the peer {} had no receive work request {} times"
                       " in a row (rnr_retry {}); post receives earlier, raise rnr_retry (7 is"
                       " for ever) or the peer's min_rnr_timer",
-                      qp_.send_queue_.at(qp_.send_queue_.head()).wr_id, qp_.attributes_.dest_qpn,
+                      qp_.send_queue_.at(qp_.send_queue_.head()).wr_id, qp_.peer(),
                       qp_.attributes_.rnr_retry + 1, qp_.attributes_.rnr_retry));
       fail_head(now, WcStatus::kRnrRetryExcErr);
       return;
@@ -281,9 +300,9 @@ void Requester::on_fatal_nak(Instant now, const RxPacket& packet) {
   if (qp_.explaining())
     qp_.explain(fmt::format(
         "wr_id {:#x} {} (remote address {:#x}, rkey {:#x}, {} bytes) refused by"
-        " QP {:#08x} at PSN {:#x}: {}",
+        " {} at PSN {:#x}: {}",
         work.wr_id, name(work.opcode), work.target.remote.address, work.target.remote.rkey,
-        work.length, qp_.attributes_.dest_qpn, packet.header.psn.value(), cause));
+        work.length, qp_.peer(), packet.header.psn.value(), cause));
   fail_head(now, status);
 }
 
@@ -296,13 +315,13 @@ bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause
   if (retries_left_ == 0) {
     ++qp_.device_.counters().retry_exceeded_err;
     if (qp_.explaining())
-      qp_.explain(fmt::format(
-          "wr_id {:#x} {}: no progress in {} tries, last cause: {}; peer QP"
-          " {:#08x}. Is the peer alive, in RTR/RTS, and reachable at this GID"
-          " (timeout code {} is {} us)?",
-          queue.at(queue.head()).wr_id, name(queue.at(queue.head()).opcode),
-          qp_.attributes_.retry_cnt + 1, cause, qp_.attributes_.dest_qpn, qp_.attributes_.timeout,
-          ack_timeout(qp_.attributes_.timeout).ps / 1'000'000));
+      qp_.explain(
+          fmt::format("wr_id {:#x} {}: no progress in {} tries, last cause: {}; peer"
+                      " {}. Is the peer alive, in RTR/RTS, and reachable at this GID"
+                      " (timeout code {} is {} us)?",
+                      queue.at(queue.head()).wr_id, name(queue.at(queue.head()).opcode),
+                      qp_.attributes_.retry_cnt + 1, cause, qp_.peer(), qp_.attributes_.timeout,
+                      ack_timeout(qp_.attributes_.timeout).ps / 1'000'000));
     fail_head(now, status);
     return false;
   }
@@ -341,10 +360,13 @@ void Requester::fail_head(Instant now, WcStatus status) {
   SendWork work = queue.at(queue.head());
   queue.pop();
   qp_.complete_send(now, work, status);
+  std::string cause;
+  if (qp_.explaining())
+    cause = fmt::format("wr_id {:#x} before them failed with {}", work.wr_id, name(status));
   if (qp_.is_reliable())
-    qp_.enter_error(now);
+    qp_.enter_error(now, cause);
   else
-    qp_.enter_send_error(now);
+    qp_.enter_send_error(now, cause);
 }
 
 }  // namespace verbena::engine

@@ -12,6 +12,7 @@
 namespace verbena::engine {
 
 void Responder::start(Psn expected, uint32_t depth) {
+  started_ = true;
   expected_ = expected;
   resize(depth);
 }
@@ -74,6 +75,7 @@ Verdict Responder::execute(Instant now, const RxPacket& packet, const wire::Opco
     case wire::Operation::kFlush:
       // Memory here is coherent and not persistent beyond the process: a flush is ordering only,
       // and everything before it has been placed.
+      msn_ = (msn_ + 1) & kPsnMask;
       queue_answer(save(info.operation, packet.header.psn, packet.header.psn), packet.header.psn, 0,
                    0);
       break;
@@ -94,13 +96,12 @@ Verdict Responder::execute(Instant now, const RxPacket& packet, const wire::Opco
 
 Verdict Responder::execute_send(const RxPacket& packet, const wire::OpcodeInfo& info) {
   if (info.begins_message()) offset_ = 0;
-  bool lost = false;
-  memory::KeyError error = qp_.scatter(packet.payload, offset_, lost);
-  if (lost) return Verdict::kPayloadLost;
-  if (error != memory::KeyError::kNone)
+  QueuePair::Scattered placed = qp_.scatter(packet.payload, offset_);
+  if (placed.lost) return Verdict::kPayloadLost;
+  if (placed.error != memory::KeyError::kNone)
     return deny(Verdict::kRemoteOperation, WcStatus::kLocProtErr,
                 fmt::format("receive wr_id {:#x} cannot be written: {}", qp_.taken_.wr_id,
-                            memory::describe(error)));
+                            memory::describe(placed.error)));
   offset_ += packet.payload.length;
   message_ = info.ends_message() ? Message::kNone : Message::kSend;
   return Verdict::kExecute;
@@ -201,7 +202,6 @@ Verdict Responder::execute_atomic_write(const RxPacket& packet) {
 
 // The last packet of a SEND or WRITE was placed (the others count where they are executed).
 void Responder::finish_message(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info) {
-  if (info.operation == wire::Operation::kFlush) msn_ = (msn_ + 1) & kPsnMask;
   if (info.operation != wire::Operation::kSend && info.operation != wire::Operation::kWrite) return;
   msn_ = (msn_ + 1) & kPsnMask;
   if (info.operation == wire::Operation::kWrite && !info.immediate) return;
@@ -234,9 +234,7 @@ bool Responder::invalidate(uint32_t rkey) {
   if (!window || window->type != 2 || !window->region || window->domain != domain() ||
       window->qpn != qp_.qpn_)
     return false;
-  --window->region->bound_windows;
-  window->region = nullptr;
-  window->length = 0;
+  window->unbind();
   return true;
 }
 
@@ -260,9 +258,9 @@ void Responder::act(Instant now, const RxPacket& packet, Verdict verdict) {
       if (qp_.explaining())
         qp_.explain(
             fmt::format("PSN {:#x} arrived where {:#x} was due ({} packets missing): NAK"
-                        " PSN sequence error to QP {:#08x}",
+                        " PSN sequence error to {}",
                         packet.header.psn.value(), expected_.value(),
-                        packet.header.psn.distance(expected_), qp_.attributes_.dest_qpn));
+                        packet.header.psn.distance(expected_), qp_.peer()));
       queue_ack(syndrome::kNakSequence, expected_);
       return;
     case Verdict::kRnrNak:
@@ -271,9 +269,9 @@ void Responder::act(Instant now, const RxPacket& packet, Verdict verdict) {
       ++qp_.counters_.rnr_sent;
       if (qp_.explaining())
         qp_.explain(
-            fmt::format("no receive work request for PSN {:#x} of QP {:#08x}: RNR NAK,"
+            fmt::format("no receive work request for PSN {:#x} of {}: RNR NAK,"
                         " it may try again in {} us; post receives before the peer sends",
-                        packet.header.psn.value(), qp_.attributes_.dest_qpn,
+                        packet.header.psn.value(), qp_.peer(),
                         rnr_timeout(qp_.attributes_.min_rnr_timer).ps / 1'000'000));
       queue_ack(syndrome::kRnrNak | qp_.attributes_.min_rnr_timer, packet.header.psn);
       return;
@@ -304,7 +302,7 @@ void Responder::act_unreliable(Instant now, const RxPacket& packet, Verdict verd
   completion.status = local_status_;
   completion.opcode = WcOpcode::kRecv;
   qp_.complete_receive(now, completion, false);
-  if (faulty) qp_.enter_error(now);
+  if (faulty) qp_.enter_error(now, "a receive work request could not be written");
 }
 
 // NAKs the packet and ends the queue pair: class C errors and their kin (IBA 9.9.3). The error
@@ -312,9 +310,9 @@ void Responder::act_unreliable(Instant now, const RxPacket& packet, Verdict verd
 void Responder::refuse(Instant now, const RxPacket& packet, uint8_t syndrome) {
   ++qp_.counters_.naks_sent;
   if (qp_.explaining())
-    qp_.explain(fmt::format("refused {} from QP {:#08x} at PSN {:#x}: {}",
-                            wire::opcode_info(packet.header.opcode).name(),
-                            qp_.attributes_.dest_qpn, packet.header.psn.value(), why_));
+    qp_.explain(fmt::format("refused {} from {} at PSN {:#x}: {}",
+                            wire::opcode_info(packet.header.opcode).name(), qp_.peer(),
+                            packet.header.psn.value(), why_));
   queue_ack(syndrome, packet.header.psn);
   if (qp_.has_taken_) {
     WorkCompletion completion;
@@ -327,7 +325,7 @@ void Responder::refuse(Instant now, const RxPacket& packet, uint8_t syndrome) {
     qp_.device_.report({Event::kQp, type, nullptr, &qp_, nullptr});
   }
   message_ = Message::kNone;
-  qp_.enter_error(now);
+  qp_.enter_error(now, "a request of the peer was refused");
 }
 
 }  // namespace verbena::engine

@@ -55,6 +55,7 @@ class Responder {
   // `srq` is going away; a message on its way into it has lost its place.
   void forget(const SharedReceiveQueue* srq);
 
+  bool started() const { return started_; }
   Psn expected() const { return expected_; }
 
  private:
@@ -93,6 +94,7 @@ class Responder {
   Verdict check_length(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict check_write_length(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict check_key(const RxPacket& packet, const wire::OpcodeInfo& info);
+  Verdict check_flush_key(const wire::Packet& header, uint32_t needed);
   Verdict deny(Verdict verdict, WcStatus local, std::string why);
   Verdict deny_absent(uint64_t address, uint64_t length);
 
@@ -129,6 +131,7 @@ class Responder {
   void fail_read(Instant now, Response& response, memory::KeyError error);
 
   QueuePair& qp_;
+  bool started_ = false;
   Psn expected_;
   uint32_t msn_ = 0;
   bool nak_sent_ = false;  // one NAK until the expected PSN arrives

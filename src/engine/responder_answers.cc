@@ -14,10 +14,6 @@ namespace {
 
 constexpr uint32_t kSpareResponses = 8;  // acknowledgements between the READs' answers
 
-wire::Transport transport_of(QpType type) {
-  return type == QpType::kRc ? wire::Transport::kRc : wire::Transport::kXrc;
-}
-
 }  // namespace
 
 uint8_t Responder::credits() const {
@@ -242,11 +238,11 @@ void Responder::fail_read(Instant now, Response& response, memory::KeyError erro
   ++qp_.device_.counters().resp_remote_access_errors;
   const Resource& saved = resources_[response.resource];
   if (qp_.explaining())
-    qp_.explain(fmt::format("READ response for rkey {:#x}, address {:#x}: {}", saved.rkey,
-                            saved.address + response.offset, memory::describe(error)));
+    qp_.explain(fmt::format("READ response to {} for rkey {:#x}, address {:#x}: {}", qp_.peer(),
+                            saved.rkey, saved.address + response.offset, memory::describe(error)));
   if (qp_.state() == QpState::kErr) return;
   qp_.device_.report({Event::kQp, AsyncType::kQpAccessErr, nullptr, &qp_, nullptr});
-  qp_.enter_error(now);
+  qp_.enter_error(now, "a READ could not be answered any more");
 }
 
 // Sends the next packet of a READ response. True: that was the last one.

@@ -126,7 +126,7 @@ Verdict Responder::check_access(const RxPacket& packet, const wire::OpcodeInfo& 
 Verdict Responder::check_xrc(const RxPacket& packet) {
   if (qp_.type() != QpType::kXrcRecv) return Verdict::kExecute;
   SharedReceiveQueue* srq = qp_.device_.find_srq(packet.header.xrc_srqn);
-  if (!srq || srq->xrc_domain != qp_.init_.xrc_domain || srq->in_error)
+  if (!srq || srq->xrc_domain != qp_.init_.xrc_domain)
     return deny(Verdict::kInvalidRequest, WcStatus::kRemInvReqErr,
                 fmt::format("SRQ number {:#x} is not an XRC SRQ of this XRC domain",
                             packet.header.xrc_srqn));
@@ -219,12 +219,7 @@ Verdict Responder::check_key(const RxPacket& packet, const wire::OpcodeInfo& inf
       if (!info.begins_message()) return Verdict::kExecute;  // checked again where it is written
       break;
     case wire::Operation::kFlush:
-      if (header.feth.selectivity & 1) {  // the whole region: only the key counts
-        const memory::MemoryRegion* region = qp_.device_.keys().find_region(rkey);
-        address = region ? region->iova : 0;
-        length = region ? region->length : 1;
-      }
-      break;
+      return check_flush_key(header, needed_access(header, info));
     case wire::Operation::kCompareSwap:
     case wire::Operation::kFetchAdd:
       address = header.atomic.address;
@@ -247,6 +242,31 @@ Verdict Responder::check_key(const RxPacket& packet, const wire::OpcodeInfo& inf
   return deny(Verdict::kRemoteAccess, local,
               fmt::format("rkey {:#x}, address {:#x}, {} bytes: {}", rkey, address, length,
                           memory::describe(grant.error)));
+}
+
+// A flush touches no byte, so it asks for the range's two ends only: nothing on demand is made
+// present for it. The whole region (selectivity 1): only the key counts, a region's or a window's.
+Verdict Responder::check_flush_key(const wire::Packet& header, uint32_t needed) {
+  const memory::KeyTable& keys = qp_.device_.keys();
+  uint32_t rkey = header.reth.rkey;
+  uint64_t first = header.reth.address, last = first + header.reth.length;
+  if (header.feth.selectivity & 1) {
+    first = 0;
+    if (const memory::MemoryRegion* region = keys.find_region(rkey)) first = region->iova;
+    const memory::MemoryWindow* window = keys.find_window(rkey);
+    if (window && !(window->access & memory::kZeroBased)) first = window->address;
+    last = first;
+  } else if (header.reth.length == 0) {
+    return Verdict::kExecute;  // C9-88
+  }
+  memory::KeyError error = last < first ? memory::KeyError::kOutOfRange : memory::KeyError::kNone;
+  for (uint64_t end : {first, last})
+    if (error == memory::KeyError::kNone)
+      error = keys.check_remote(rkey, domain(), qp_.qpn_, end, 0, needed).error;
+  if (error == memory::KeyError::kNone) return Verdict::kExecute;
+  return deny(Verdict::kRemoteAccess, WcStatus::kRemAccessErr,
+              fmt::format("FLUSH of rkey {:#x}, address {:#x}, {} bytes: {}", rkey, first,
+                          last - first, memory::describe(error)));
 }
 
 }  // namespace verbena::engine

@@ -24,8 +24,7 @@ struct SharedReceiveQueue {
   XrcDomain* xrc_domain = nullptr;         // XRC only
   CompletionQueue* completions = nullptr;  // XRC only
   uint32_t users = 0;                      // queue pairs attached
-  bool in_error = false;
-  void* owner = nullptr;  // the Door's object
+  void* owner = nullptr;                   // the Door's object
 };
 
 }  // namespace verbena::engine

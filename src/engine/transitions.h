@@ -12,6 +12,9 @@ struct Transition {
   uint32_t optional = 0;
 };
 
+// Whether a queue pair of this type may go from one state to another, and with which attributes
+// besides IBV_QP_STATE. {} (not allowed) for every pair the table does not list; RESET is allowed
+// from everywhere, ERR from everywhere but RESET.
 Transition transition(QpType type, QpState from, QpState to);
 
 // The attribute's name as in enum ibv_qp_attr_mask, for the lowest bit of `mask`.

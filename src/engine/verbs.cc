@@ -84,10 +84,6 @@ const char* name(WcStatus status) {
       return "RETRY_EXC_ERR";
     case WcStatus::kRnrRetryExcErr:
       return "RNR_RETRY_EXC_ERR";
-    case WcStatus::kRemAbortErr:
-      return "REM_ABORT_ERR";
-    case WcStatus::kFatalErr:
-      return "FATAL_ERR";
     case WcStatus::kGeneralErr:
       return "GENERAL_ERR";
   }

@@ -26,8 +26,6 @@ enum class WcStatus : uint8_t {
   kRemOpErr = 11,
   kRetryExcErr = 12,
   kRnrRetryExcErr = 13,
-  kRemAbortErr = 16,
-  kFatalErr = 19,
   kGeneralErr = 21,
 };
 
@@ -70,9 +68,11 @@ enum class AsyncType : uint8_t {
   kQpAccessErr = 3,
   kCommEst = 4,
   kSqDrained = 5,
-  kSrqErr = 14,
+  kPortActive = 9,
+  kPortErr = 10,
   kSrqLimitReached = 15,
   kQpLastWqeReached = 16,
+  kGidChange = 18,
 };
 
 // Bits of enum ibv_qp_attr_mask.
@@ -107,8 +107,8 @@ constexpr uint32_t path_mtu_bytes(uint8_t code) {
 }
 
 inline constexpr uint32_t kMulticastQpn = 0xffffff;
+inline constexpr uint32_t kPrivilegedQkey = 1u << 31;  // IBA 10.2.5
 inline constexpr uint32_t kMaxMessageBytes = 1u << 31;
-inline constexpr uint32_t kGrhBytes = 40;
 // One packet of the same-host link: large enough for memcpy speed, small enough that a long
 // message shows progress to its timers.
 inline constexpr uint32_t kLocalPathMtu = 256 * 1024;

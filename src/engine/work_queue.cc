@@ -12,7 +12,7 @@ SendQueue::SendQueue(SendQueueLimits limits)
       mask_(std::bit_ceil(std::max(1u, limits.work_requests)) - 1),
       ring_(size_t{mask_} + 1),
       sges_((size_t{mask_} + 1) * limits.sges),
-      inline_((size_t{mask_} + 1) * limits.inline_bytes) {}
+      inline_((size_t{mask_} + 1) * limits.inline_stride()) {}
 
 SendWork& SendQueue::push(const SendRequest& request) {
   SendWork& work = ring_[tail_++ & mask_];

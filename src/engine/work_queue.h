@@ -2,6 +2,7 @@
 // SGEs (or inline bytes) in side arrays so that an idle queue costs untouched pages only.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 
@@ -27,6 +28,10 @@ struct BindRequest {
   uint64_t address = 0;
   uint64_t length = 0;
   uint32_t access = 0;
+  // Which objects the pointers meant when the request was posted: both may be gone, or their memory
+  // another's, when its turn comes. 0: not checked. The window's low 8 bits do not count.
+  uint32_t window_key = 0;
+  uint32_t region_key = 0;
 };
 
 // What the Door hands to post_send.
@@ -92,7 +97,11 @@ struct SendWork {
 struct SendQueueLimits {
   uint32_t work_requests = 0;
   uint32_t sges = 0;
-  uint32_t inline_bytes = 0;
+  uint32_t inline_bytes = 0;  // bytes a caller may post inline
+  bool atomic_write = false;  // ATOMIC WRITE keeps its 8 bytes inline, whatever the caller may
+
+  // Bytes each slot has for inline data.
+  uint32_t inline_stride() const { return std::max(inline_bytes, atomic_write ? 8u : 0u); }
 };
 
 class SendQueue {
@@ -112,7 +121,7 @@ class SendQueue {
     return {sges_.get() + slot_of(work) * limits_.sges, work.sge_count};
   }
   uint8_t* inline_bytes(const SendWork& work) {
-    return inline_.get() + slot_of(work) * limits_.inline_bytes;
+    return inline_.get() + slot_of(work) * limits_.inline_stride();
   }
   // Copies the request into the next slot (bytes too when inline). Room and sizes were checked.
   SendWork& push(const SendRequest& request);
@@ -151,6 +160,7 @@ class ReceiveQueue {
   // Copies the oldest request to `to`, whose `sges` points at an array of max_sges(); false when
   // empty.
   bool pop(ReceiveWork& to);
+  // Changes the capacity. False, and nothing changed, when more requests wait than would fit.
   bool resize(uint32_t work_requests);
   void clear() { head_ = tail_; }
 

@@ -361,12 +361,7 @@ std::string gid_groups(const engine::Gid& gid) {
 }
 
 std::string gid_address(const engine::Gid& gid) {
-  char text[INET6_ADDRSTRLEN] = {};
-  if (gid.is_ipv4())
-    inet_ntop(AF_INET, gid.bytes.data() + 12, text, sizeof(text));
-  else
-    inet_ntop(AF_INET6, gid.bytes.data(), text, sizeof(text));
-  return text;
+  return engine::address_text(gid);
 }
 
 std::optional<engine::Gid> parse_gid(std::string_view text) {

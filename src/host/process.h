@@ -91,6 +91,10 @@ class Process {
   using Router = EventChannel* (*)(const engine::Event& event, Delivery& delivery);
   void event_router(Router router) { router_ = router; }
 
+  // Has the background thread, while there is one, call `look` (unlocked) when `fd` is readable: a
+  // netlink socket that announces changes of the machine. Once per process.
+  void watch_machine(int fd, void (*look)());
+
   // One line for the explain log (VERBENA_LOG=explain[:FILE]; default stderr). No-op when off.
   void explain(const std::string& text);
   bool explaining() const { return explaining_; }

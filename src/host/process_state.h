@@ -39,6 +39,9 @@ struct Process::State {
   CountersPublisher publisher;
   HostAddresses addresses;
 
+  int machine_fd = -1;  // see Process::watch_machine
+  void (*look_at_machine)() = nullptr;
+
   // Eventfds: the background thread's, and that of all blocked drivers together.
   link::Fd wake_thread;
   link::Fd wake_drivers;

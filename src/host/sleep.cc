@@ -107,6 +107,12 @@ void Process::settle_bell() {
 
 // --- the background thread
 
+void Process::watch_machine(int fd, void (*look)()) {
+  Guard guard(*this);
+  state_->machine_fd = fd;
+  state_->look_at_machine = look;
+}
+
 Result<void> Process::start_thread() {
   State& state = *state_;
   const char* guard = ::getenv("VERBENA_FAULT_GUARD");
@@ -151,7 +157,7 @@ void Process::background() {
   State& state = *state_;
   ::pthread_setname_np(::pthread_self(), "verbena");
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0, 0, 0);
-  pollfd fds[1 + Links::kMaxFds];
+  pollfd fds[2 + Links::kMaxFds];
   for (;;) {
     lock_behind_others();
     size_t count = 1;
@@ -174,10 +180,14 @@ void Process::background() {
         break;
       }
     }
+    pollfd& machine = fds[count];
+    machine = {state.machine_fd, POLLIN, 0};  // a negative one is ignored
+    auto look = state.look_at_machine;
     unlock();
-    if (until == Instant{0} || sleep_on(fds, count, now(), until) <= 0) continue;
+    if (until == Instant{0} || sleep_on(fds, count + 1, now(), until) <= 0) continue;
     clear(fds[0]);
     if (count > 1) clear(fds[1]);  // the local link's bell
+    if (machine.revents & POLLIN) look();
   }
 }
 

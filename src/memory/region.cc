@@ -66,6 +66,8 @@ void KeyTable::remove(uint32_t key) {
 }
 
 uint32_t KeyTable::rekey(MemoryWindow* window, uint8_t consumer_bits) {
+  const Entry* found = find(window->key);
+  if (!found || found->window != window) return 0;
   Entry& entry = entries_[key_index(window->key)];
   entry.key = (entry.key & ~0xffu) | consumer_bits;
   return window->key = entry.key;

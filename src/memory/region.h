@@ -59,6 +59,12 @@ struct MemoryWindow {
   uint64_t length = 0;
   uint32_t access = 0;
   uint32_t qpn = 0;  // type 2: the queue pair it was bound on
+
+  void unbind() {
+    if (region) --region->bound_windows;
+    region = nullptr;
+    length = 0;
+  }
 };
 
 // Why an access was refused. kNone: allowed.
@@ -95,7 +101,7 @@ class KeyTable {
   uint32_t insert(MemoryRegion* region);
   uint32_t insert(MemoryWindow* window);
   void remove(uint32_t key);
-  // Replaces the low 8 bits (consumer part) of a type 2 window's key at bind.
+  // Replaces the low 8 bits (consumer part) of a window's key at bind; 0 when it has no key here.
   uint32_t rekey(MemoryWindow* window, uint8_t consumer_bits);
 
   MemoryRegion* find_region(uint32_t key) const;

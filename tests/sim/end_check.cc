@@ -110,7 +110,7 @@ void End::check_message(const WorkCompletion& c, Inbox& inbox, uint32_t slot,
   if (c.opcode != opcode || c.flags != flags) complain("a receive with wrong opcode or flags");
   if (flags & (engine::kWcWithImm | engine::kWcWithInv) && c.imm_or_rkey != message.imm_or_rkey)
     complain("a receive with a wrong immediate or key");
-  uint32_t extra = ud ? engine::kGrhBytes : 0;
+  uint32_t extra = ud ? wire::kGrhBytes : 0;
   if (c.byte_len != message.length + extra)
     return complain(fmt::format("a receive of {} bytes instead of {}", c.byte_len, message.length));
   std::vector<uint8_t> got;

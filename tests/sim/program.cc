@@ -28,7 +28,7 @@ Program::Program(uint64_t seed, bool log)
 
 void Program::build() {
   for (int i = 0; i < 2; ++i) {
-    size_t host = world_.add_host({.port_mtu = 4096, .explain = log_});
+    size_t host = world_.add_host({.explain = log_});
     auto state = std::make_unique<HostState>();
     state->cells = Area(world_.device(host), &state->domain, 1u << 20, kCells * 8,
                         memory::kLocalWrite | memory::kRemoteAtomic | memory::kRemoteWrite);

@@ -27,7 +27,7 @@ TEST_F(Verbs, AccessRules) {
   char buffer[64];
   EXPECT_REFUSED(ibv_reg_mr(pd_, buffer, 64, IBV_ACCESS_REMOTE_WRITE), EINVAL);
   EXPECT_REFUSED(ibv_reg_mr(pd_, buffer, 64, IBV_ACCESS_REMOTE_ATOMIC), EINVAL);
-  EXPECT_REFUSED(ibv_reg_mr(pd_, buffer, 64, 1 << 15), EINVAL);
+  EXPECT_REFUSED(ibv_reg_mr(pd_, buffer, 64, 1 << 15), EOPNOTSUPP);
   EXPECT_REFUSED(ibv_reg_mr(pd_, buffer, 0, 0), EINVAL);
   EXPECT_REFUSED(ibv_reg_mr(pd_, buffer, SIZE_MAX, 0), EINVAL);
   ibv_mr* mr = ibv_reg_mr(pd_, buffer, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);

@@ -51,7 +51,7 @@ TEST_F(Queues, ExtendedCompletionQueueFlags) {
   ibv_cq_ex* cq = ibv_create_cq_ex(context_, &attr);
   ASSERT_NE(cq, nullptr);
   ibv_poll_cq_attr poll_attr{.comp_mask = 1};
-  EXPECT_EQ(ibv_start_poll(cq, &poll_attr), EINVAL);
+  EXPECT_EQ(ibv_start_poll(cq, &poll_attr), EOPNOTSUPP);
   poll_attr = {};
   EXPECT_EQ(ibv_start_poll(cq, &poll_attr), ENOENT);
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
@@ -113,6 +113,7 @@ TEST_F(Queues, SharedReceiveQueue) {
   EXPECT_EQ(ibv_modify_srq(srq, &change, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), 0);
   change = {.max_wr = 4};
   EXPECT_EQ(ibv_modify_srq(srq, &change, IBV_SRQ_MAX_WR), EINVAL) << "below the armed limit";
+  EXPECT_EQ(ibv_modify_srq(srq, &change, 1 << 10), EOPNOTSUPP);
   EXPECT_EQ(ibv_query_srq(srq, &change), 0);
   EXPECT_EQ(change.max_wr, 8u);
   EXPECT_EQ(change.srq_limit, 5u);
@@ -189,6 +190,58 @@ TEST_F(Queues, ExtendedQueuePairFlags) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
+TEST_F(Queues, UnsupportedBitsAreRefusedNeverIgnored) {
+  ibv_qp_init_attr_ex attr{};
+  attr.send_cq = attr.recv_cq = cq_;
+  attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+  attr.qp_type = IBV_QPT_RC;
+  attr.pd = pd_;
+  attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD;
+  EXPECT_REFUSED(ibv_create_qp_ex(context_, &attr), EINVAL);
+  ibv_values_ex values{.comp_mask = 2};
+  EXPECT_EQ(ibv_query_rt_values_ex(context_, &values), EOPNOTSUPP);
+  ibv_srq_init_attr_ex srq{};
+  srq.attr = {.max_wr = 1, .max_sge = 1};
+  srq.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ;
+  srq.srq_type = IBV_SRQT_BASIC;
+  srq.pd = pd_;
+  srq.cq = cq_;
+  EXPECT_REFUSED(ibv_create_srq_ex(context_, &srq), EINVAL);
+}
+
+TEST_F(Queues, PartsOfAnotherContextAreRefused) {
+  ibv_context* other = open_loopback();
+  ibv_pd* pd = ibv_alloc_pd(other);
+  ibv_cq* cq = ibv_create_cq(other, 4, nullptr, nullptr, 0);
+  constexpr uint32_t kBoth = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  ibv_xrcd_init_attr xrcd_attr{.comp_mask = kBoth, .fd = -1, .oflags = O_CREAT};
+  ibv_xrcd* xrcd = ibv_open_xrcd(other, &xrcd_attr);
+  ibv_xrcd* own_xrcd = ibv_open_xrcd(context_, &xrcd_attr);
+  ibv_srq_init_attr_ex srq{};
+  srq.attr = {.max_wr = 1, .max_sge = 1};
+  srq.comp_mask =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_XRCD;
+  srq.srq_type = IBV_SRQT_XRC;
+  auto refused = [&](ibv_pd* with_pd, ibv_cq* with_cq, ibv_xrcd* with_xrcd) {
+    srq.pd = with_pd;
+    srq.cq = with_cq;
+    srq.xrcd = with_xrcd;
+    EXPECT_REFUSED(ibv_create_srq_ex(context_, &srq), EINVAL);
+  };
+  refused(pd, cq_, own_xrcd);
+  refused(pd_, cq, own_xrcd);
+  refused(pd_, cq_, xrcd);
+  srq.xrcd = own_xrcd;
+  ibv_srq* made = ibv_create_srq_ex(context_, &srq);
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(ibv_destroy_srq(made), 0);
+  EXPECT_EQ(ibv_close_xrcd(xrcd), 0);
+  EXPECT_EQ(ibv_close_xrcd(own_xrcd), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(other), 0);
+}
+
 TEST_F(Queues, ModifyRefusesNonsense) {
   ibv_qp_init_attr init = rc_attr(cq_);
   ibv_qp* qp = ibv_create_qp(pd_, &init);
@@ -203,7 +256,11 @@ TEST_F(Queues, ModifyRefusesNonsense) {
   EXPECT_EQ(ibv_modify_qp(qp, &attr, to_init), EINVAL);
   attr.pkey_index = 0;
   EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL) << "attributes are missing";
-  EXPECT_EQ(ibv_modify_qp(qp, &attr, 1 << 30), EINVAL);
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, 1 << 30), EOPNOTSUPP);
+  attr.qp_access_flags = 1 << 15;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, to_init), EOPNOTSUPP);
+  attr.qp_access_flags = 0;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_CAP), EOPNOTSUPP);
   EXPECT_EQ(ibv_modify_qp(qp, &attr, to_init), 0);
   EXPECT_EQ(qp->state, IBV_QPS_INIT);
   attr.qp_state = IBV_QPS_RTR;
@@ -212,6 +269,13 @@ TEST_F(Queues, ModifyRefusesNonsense) {
                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   attr.ah_attr.port_num = 1;
   EXPECT_EQ(ibv_modify_qp(qp, &attr, to_rtr), EINVAL) << "no GRH";
+  attr.ah_attr.is_global = 1;
+  EXPECT_EQ(ibv_query_gid(context_, 1, 0, &attr.ah_attr.grh.dgid), 0);
+  attr.path_mtu = static_cast<ibv_mtu>(256 + IBV_MTU_256);
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, to_rtr), EINVAL) << "not cut to 8 bits";
+  attr.path_mtu = IBV_MTU_256;
+  attr.max_dest_rd_atomic = 129;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, to_rtr), EINVAL) << "above max_qp_rd_atom";
   attr.qkey = 0x80010000;
   EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_QKEY), EPERM);
   attr.qp_state = IBV_QPS_RESET;

@@ -219,8 +219,12 @@ TEST_F(Traffic, ListStopsAtTheFirstError) {
   expect_success(reap(), IBV_WC_RDMA_WRITE, 1);
   second = {.wr_id = 3, .opcode = IBV_WR_TSO};
   EXPECT_EQ(ibv_post_send(qp_[0], &second, &bad), EOPNOTSUPP);
-  second = {.wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_IP_CSUM};
+  second.opcode = IBV_WR_DRIVER1;
+  EXPECT_EQ(ibv_post_send(qp_[0], &second, &bad), EOPNOTSUPP);
+  second.opcode = static_cast<ibv_wr_opcode>(100);
   EXPECT_EQ(ibv_post_send(qp_[0], &second, &bad), EINVAL);
+  second = {.wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_IP_CSUM};
+  EXPECT_EQ(ibv_post_send(qp_[0], &second, &bad), EOPNOTSUPP);
 }
 
 TEST_F(Traffic, WorkRequestCalls) {
@@ -312,8 +316,53 @@ TEST_F(Traffic, BatchIsAllOrNothing) {
   ibv_wr_set_sge(sender_, mr_->lkey, address(0), 4);
   ASSERT_EQ(ibv_wr_complete(sender_), 0);
   expect_success(reap(), IBV_WC_RDMA_WRITE, 6);  // and nothing of what failed
+  begin(7);
+  ibv_wr_rdma_write(sender_, mr_->rkey, address(4096));
+  ibv_wr_set_sge(sender_, mr_->lkey, address(0), 4);
+  ibv_wr_rdma_read(sender_, mr_->rkey, address(4096));
+  ibv_wr_set_inline_data(sender_, big, 4);  // only the queue pair can tell: a READ is never inline
+  EXPECT_EQ(ibv_wr_complete(sender_), EINVAL);
+  begin(8);
+  sender_->wr_flags = IBV_SEND_IP_CSUM;
+  ibv_wr_send(sender_);
+  EXPECT_EQ(ibv_wr_complete(sender_), EOPNOTSUPP);
   ibv_wc none;
   EXPECT_EQ(ibv_poll_cq(cq_, 1, &none), 0);
+}
+
+TEST_F(Traffic, ADatagramWithoutAnAddressSpoilsItsWholeBatch) {
+  make_ud_pair();
+  ibv_ah_attr to = to_self();
+  ibv_ah* ah = ibv_create_ah(pd_, &to);
+  begin(1);
+  ibv_wr_send(sender_);
+  ibv_wr_set_ud_addr(sender_, ah, qp_[1]->qp_num, kQkey);
+  ibv_wr_set_sge(sender_, mr_->lkey, address(0), 4);
+  ibv_wr_send(sender_);  // and no address
+  ibv_wr_set_sge(sender_, mr_->lkey, address(0), 4);
+  EXPECT_EQ(ibv_wr_complete(sender_), EINVAL);
+  ibv_wc none;
+  EXPECT_EQ(ibv_poll_cq(cq_, 1, &none), 0) << "the first was not posted either";
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+}
+
+// ibv_query_qp tells the PSNs of now.
+TEST_F(Traffic, QueriedPsnsMove) {
+  make_rc_pair();
+  ibv_qp_attr attr;
+  ibv_qp_init_attr init;
+  ASSERT_EQ(ibv_query_qp(qp_[0], &attr, IBV_QP_SQ_PSN, &init), 0);
+  EXPECT_EQ(attr.sq_psn, 7u);
+  begin(1);
+  ibv_wr_rdma_write(sender_, mr_->rkey, address(4096));
+  ibv_wr_set_sge(sender_, mr_->lkey, address(0), 4);
+  ASSERT_EQ(ibv_wr_complete(sender_), 0);
+  expect_success(reap(), IBV_WC_RDMA_WRITE, 1);
+  ASSERT_EQ(ibv_query_qp(qp_[0], &attr, IBV_QP_SQ_PSN, &init), 0);
+  EXPECT_EQ(attr.sq_psn, 8u);
+  ASSERT_EQ(ibv_query_qp(qp_[1], &attr, IBV_QP_RQ_PSN, &init), 0);
+  EXPECT_EQ(attr.rq_psn, 8u);
+  EXPECT_EQ(attr.sq_psn, 7u);
 }
 
 TEST_F(Traffic, ExtendedPollReadsEverything) {

@@ -44,6 +44,15 @@ TEST(Datagram, TooLongCompletesAndIsNotSent) {
   EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:SUCCESS", "2:SUCCESS"));
 }
 
+TEST(Datagram, TooLongForTheMtuOfItsOwnDevice) {
+  Rig rig({.type = QpType::kUd, .port_mtu = 1024});
+  rig.send(1025);
+  EXPECT_THAT(rig.transmit(), IsEmpty());
+  EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:SUCCESS"));
+  rig.send(1024);
+  EXPECT_THAT(rig.transmit(), SizeIs(1));
+}
+
 TEST(Datagram, ArrivesBehindAnIpv4GrhArea) {
   Rig rig({.type = QpType::kUd});
   rig.post_recv(3, {rig.sge(0, 30), rig.sge(100, 30)});

@@ -364,6 +364,43 @@ TEST(Requester, CreditsHoldBackSendsButOneProbe) {
   EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_ONLY 102", "RC_WRITE_ONLY 103"));
 }
 
+// The request of a READ is lost, its parts arrive: the peer counts each as a message. Its count may
+// not be taken for credit.
+TEST(Requester, PartsOfALostReadRequestGiveNoCredit) {
+  Rig rig({.timeout = 1});
+  rig.send(10);
+  rig.transmit();
+  rig.ack(100, 0, 1);  // no credit
+  rig.read(4 * 256);
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_READ_REQUEST 101"));
+  for (int tries = 0; tries < 2; ++tries) {  // lost, and lost again
+    rig.time(Duration{rig.device.next_deadline().ps});
+    rig.transmit();
+  }
+  auto respond = [&](uint32_t psn, uint32_t msn) {
+    wire::Packet p = rig.packet(Opcode::kRcReadResponseOnly, psn);
+    p.aeth = {0, msn};  // no credit
+    rig.receive(p, bytes(256));
+  };
+  respond(101, 2);
+  rig.send(10);
+  rig.send(10);
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_READ_REQUEST 102"))
+      << "the rest of the READ, and no SEND";
+  wire::Packet first = rig.packet(Opcode::kRcReadResponseFirst, 102);
+  first.aeth = {0, 3};  // the peer has counted three messages, we two
+  rig.receive(first, bytes(256));
+  EXPECT_THAT(rig.transmit(), IsEmpty());
+  wire::Packet middle = rig.packet(Opcode::kRcReadResponseMiddle, 103);
+  rig.receive(middle, bytes(256));
+  wire::Packet last = rig.packet(Opcode::kRcReadResponseLast, 104);
+  last.aeth = {0, 5};  // as if more parts had been asked for
+  rig.receive(last, bytes(256));
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_ONLY 105")) << "one probe";
+  rig.ack(105, 1, 6);  // one credit: message 7 on the peer's count
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_ONLY 106"));
+}
+
 TEST(Requester, NoCreditInformationMeansNoLimit) {
   Rig rig;
   rig.send(10);

@@ -47,6 +47,8 @@ QueuePair* Rig::make(const RigOptions& o) {
   init.receive_sges = o.sges;
   init.signal_all = o.signal_all;
   init.port = o.port;
+  init.port_mtu = o.port_mtu;
+  init.max_dest_rd_atomic = o.max_dest;
   if (o.use_srq) init.srq = srq.get();
   if (o.type == QpType::kXrcSend) init.receive_cq = nullptr;
   if (o.type == QpType::kXrcRecv) {

@@ -70,6 +70,8 @@ struct RigOptions {
   Path path = Path::kWire;
   uint8_t port = 0;
   QpState state = QpState::kRts;
+  uint32_t port_mtu = 4096;
+  uint32_t max_dest = 128;  // READs and atomics the device takes as responder
 };
 
 class Rig {

@@ -39,6 +39,29 @@ TEST(State, TooManySgesAreRefused) {
   EXPECT_EQ(rig.post_recv(1, {rig.sge(0, 1), rig.sge(1, 1)}), EINVAL);
 }
 
+TEST(State, InlineLimits) {
+  Rig rig({.sges = 1, .inline_bytes = 4});
+  EXPECT_EQ(rig.post(rig.request(WrOpcode::kSend, {rig.sge(0, 1), rig.sge(1, 1)}, kInline)), EINVAL)
+      << "max_send_sge counts for inline data too";
+  EXPECT_EQ(rig.post(rig.request(WrOpcode::kSend, {rig.sge(0, 5)}, kInline)), EINVAL);
+  EXPECT_EQ(rig.post(rig.request(WrOpcode::kSend, {rig.sge(0, 4)}, kInline)), 0);
+  auto atomic_write = [&] {
+    return rig.remote(WrOpcode::kAtomicWrite, {rig.sge(0, 8)}, 0x10000, 0x77, kInline);
+  };
+  EXPECT_EQ(rig.post(atomic_write()), EINVAL);
+  QpInit init = rig.qp->init();
+  init.send.inline_bytes = 0;
+  init.send.atomic_write = true;
+  QueuePair* other = *rig.device.create_qp(init);
+  rig.options.state = QpState::kRts;
+  for (QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts})
+    ASSERT_TRUE(rig.modify(other, to));
+  EXPECT_EQ(other->post_send(rig.now, atomic_write()), 0);
+  EXPECT_EQ(other->post_send(rig.now, rig.request(WrOpcode::kSend, {rig.sge(0, 8)}, kInline)),
+            EINVAL)
+      << "the 8 bytes of ATOMIC WRITE are not the caller's";
+}
+
 TEST(State, EverythingPostedInErrorFlushes) {
   Rig rig;
   rig.post_recv(7, {rig.sge(0, 10)});
@@ -116,6 +139,30 @@ TEST(State, IdleSendQueueIsDrainedAtOnce) {
   Rig rig;
   ASSERT_TRUE(drain(rig));
   EXPECT_THAT(rig.take_async(), ElementsAre(AsyncType::kSqDrained));
+}
+
+TEST(State, DrainingIsToldOnlyToThoseWhoAsked) {
+  Rig rig;
+  QpAttributes a;
+  ASSERT_TRUE(drain(rig));
+  EXPECT_THAT(rig.take_async(), ElementsAre(AsyncType::kSqDrained));
+  EXPECT_FALSE(rig.qp->attributes().sqd_async_notify);
+  a.state = QpState::kRts;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, kAttrState));
+  a.state = QpState::kSqd;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, kAttrState));
+  EXPECT_THAT(rig.take_async(), IsEmpty());
+
+  Rig busy;  // asked for once, never told, not asked for again
+  busy.send(10);
+  busy.transmit();
+  ASSERT_TRUE(drain(busy));
+  a.state = QpState::kRts;
+  ASSERT_TRUE(busy.qp->modify(busy.now, a, kAttrState));
+  a.state = QpState::kSqd;
+  ASSERT_TRUE(busy.qp->modify(busy.now, a, kAttrState));
+  busy.ack(100);
+  EXPECT_THAT(busy.take_async(), IsEmpty());
 }
 
 TEST(State, ResponderDepthMayChangeInSqdWithoutForgetting) {
@@ -340,10 +387,55 @@ TEST(State, TimersFireInTheirOrder) {
   EXPECT_EQ(rig.device.next_deadline(), kNever);
 }
 
+// --- query_qp
+
+TEST(State, QueriedPsnsAreTheNextOnes) {
+  Rig rig;
+  EXPECT_EQ(rig.qp->current_attributes().sq_psn, 100u);
+  EXPECT_EQ(rig.qp->current_attributes().rq_psn, 200u);
+  rig.send(600);  // three packets
+  rig.transmit();
+  rig.post_recv(1, {rig.sge(0, 10)});
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 200, true), bytes(4));
+  EXPECT_EQ(rig.qp->current_attributes().sq_psn, 103u);
+  EXPECT_EQ(rig.qp->current_attributes().rq_psn, 201u);
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kErr));
+  EXPECT_EQ(rig.qp->current_attributes().sq_psn, 103u);
+  ASSERT_TRUE(rig.modify(rig.qp, QpState::kReset));
+  EXPECT_EQ(rig.qp->current_attributes().sq_psn, 0u);
+  Rig rtr({.state = QpState::kRtr});
+  EXPECT_EQ(rtr.qp->current_attributes().sq_psn, 0u);
+  EXPECT_EQ(rtr.qp->current_attributes().rq_psn, 200u);
+  Rig ud({.type = QpType::kUd});
+  ud.send(10);
+  ud.transmit();
+  EXPECT_EQ(ud.qp->current_attributes().sq_psn, 101u);
+}
+
+// --- fork
+
+TEST(State, AnAbandonedQueuePairStaysInErrorAndFlushes) {
+  Rig rig;
+  rig.send(10);  // on the ready list at the moment of the fork
+  rig.device.abandon_queue_pairs();
+  EXPECT_THAT(rig.transmit(), IsEmpty());
+  EXPECT_THAT(rig.poll_send(), IsEmpty()) << "that was the parent's request";
+  rig.post_recv(7, {rig.sge(0, 10)});
+  rig.transmit();
+  EXPECT_THAT(summary(rig.poll_receive()), ElementsAre("7:WR_FLUSH_ERR"));
+  rig.post_recv(8, {rig.sge(0, 10)});
+  rig.qp->flush_posted(rig.now);
+  EXPECT_THAT(summary(rig.poll_receive()), ElementsAre("8:WR_FLUSH_ERR"));
+  auto done = rig.modify(rig.qp, QpState::kReset);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, EIO);
+  EXPECT_EQ(rig.qp->state(), QpState::kErr);
+}
+
 // --- modify_qp
 
 TEST(State, ModifyNamesWhatIsWrong) {
-  Rig rig({.state = QpState::kReset});
+  Rig rig({.state = QpState::kReset, .port_mtu = 1024, .max_dest = 100});
   auto refused = [&](QpAttributes a, uint32_t mask, int code, const char* text) {
     auto done = rig.qp->modify(rig.now, a, mask);
     ASSERT_FALSE(done) << text;
@@ -359,6 +451,7 @@ TEST(State, ModifyNamesWhatIsWrong) {
   uint32_t init = kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags;
   refused(a, init & ~kAttrPort, EINVAL, "IBV_QP_PORT is required");
   refused(a, init | kAttrQkey, EINVAL, "IBV_QP_QKEY is not allowed");
+  refused(a, init | kAttrCap, EOPNOTSUPP, "IBV_QP_CAP");
   a.port = 2;
   refused(a, init, EINVAL, "IBV_QP_PORT 2");
   a.port = 1;
@@ -372,16 +465,13 @@ TEST(State, ModifyNamesWhatIsWrong) {
                  kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
   a.path_mtu = 1;
   a.route = rig.route;
-  refused(a, rtr, EINVAL, "is_global");
-  a.route_is_global = true;
   a.path_mtu = 6;
   refused(a, rtr, EINVAL, "IBV_QP_PATH_MTU code 6");
-  rig.device.port_mtu(1024);
   a.path_mtu = 4;
-  refused(a, rtr, EINVAL, "above the port's");
+  refused(a, rtr, EINVAL, "2048 bytes is above the 1024 that the port");
   a.path_mtu = 3;
-  a.max_dest_rd_atomic = 129;
-  refused(a, rtr, EINVAL, "IBV_QP_MAX_DEST_RD_ATOMIC 129");
+  a.max_dest_rd_atomic = 101;
+  refused(a, rtr, EINVAL, "IBV_QP_MAX_DEST_RD_ATOMIC 101 is above 100");
   a.max_dest_rd_atomic = 1;
   a.min_rnr_timer = 32;
   refused(a, rtr, EINVAL, "IBV_QP_MIN_RNR_TIMER 32");

@@ -49,6 +49,43 @@ TEST_F(Window, BindGivesAKeyForItsRangeOnly) {
   EXPECT_EQ(write(rig, 201, window.key, 1001, 100), 0x62);
 }
 
+// The memory of a region or window may be another's when a queued bind gets its turn.
+TEST_F(Window, ABindOfWhatIsGoneFails) {
+  for (bool region : {true, false}) {
+    Rig rig;
+    memory::MemoryWindow window{.domain = &rig.domain, .type = 2};
+    rig.device.keys().insert(&window);
+    SendRequest request = rig.request(WrOpcode::kBindMw, {});
+    request.bind = {&window, &rig.region,         window.key + 1, rig.address(0),
+                    100,     memory::kRemoteRead, window.key,     rig.region.key};
+    rig.send(10);
+    rig.transmit();
+    ASSERT_EQ(rig.post(request), 0);
+    if (region) {
+      rig.device.keys().remove(rig.region.key);
+      rig.device.keys().insert(&rig.region);
+    } else {
+      rig.device.keys().remove(window.key);
+      rig.device.keys().insert(&window);
+    }
+    uint32_t key = window.key;
+    rig.ack(100);
+    rig.transmit();
+    EXPECT_THAT(summary(rig.poll_send()), ElementsAre("2:SUCCESS", "1:MW_BIND_ERR"));
+    EXPECT_EQ(window.key, key);
+    EXPECT_EQ(window.region, nullptr);
+    EXPECT_EQ(rig.region.bound_windows, 0u);
+  }
+}
+
+TEST_F(Window, AWindowWithoutAKeyIsNotRekeyed) {
+  Rig rig;
+  memory::MemoryWindow gone{.domain = &rig.domain, .type = 2};
+  rig.device.keys().insert(&gone);
+  rig.device.keys().remove(gone.key);
+  EXPECT_EQ(rig.device.keys().rekey(&gone, 5), 0u);
+}
+
 TEST_F(Window, OldKeyIsRefused) {
   Rig rig;
   memory::MemoryWindow window = make(rig);
@@ -75,6 +112,54 @@ TEST_F(Window, PermissionsAreTheWindowsOwn) {
   rig.device.keys().insert(&window);
   bind(rig, window, 1000, 100, memory::kRemoteRead);
   EXPECT_EQ(write(rig, 200, window.key, 1000, 8), 0x62);
+}
+
+wire::Packet flush_request(Rig& rig, uint32_t psn, uint32_t rkey, uint64_t address, uint32_t length,
+                           uint8_t selectivity) {
+  wire::Packet p = rig.packet(Opcode::kRcFlush, psn, true);
+  p.reth = {address, rkey, length};
+  p.feth = {1, selectivity};
+  return p;
+}
+
+TEST_F(Window, FlushOfAWholeWindowAsksForItsKeyOnly) {
+  for (uint32_t zero_based : {uint32_t{0}, uint32_t{memory::kZeroBased}}) {
+    Rig rig;
+    memory::MemoryWindow window = make(rig);
+    rig.device.keys().insert(&window);
+    ASSERT_EQ(bind(rig, window, 1000, 100, memory::kFlushGlobal | zero_based), "SUCCESS");
+    rig.receive(flush_request(rig, 200, window.key, 0, 0, 1));
+    auto sent = rig.transmit();
+    ASSERT_THAT(summary(sent), ElementsAre("RC_READ_RESPONSE_ONLY 200"));
+    EXPECT_EQ(sent[0].header.aeth.msn, 1u) << "the flush counts as a message";
+    rig.receive(flush_request(rig, 201, window.key ^ 1, 0, 0, 1));
+    EXPECT_EQ(rig.transmit().back().syndrome(), 0x62);
+  }
+}
+
+int populated = 0;
+
+TEST_F(Window, FlushMakesNoPagePresent) {
+  populated = 0;
+  Rig rig;
+  rig.device.keys().remove(rig.region.key);
+  memory::KeyTable counting(3, [](uint8_t*, size_t, bool) {
+    ++populated;
+    return true;
+  });
+  std::swap(rig.device.keys(), counting);
+  rig.region.backing = memory::Backing::kOnDemand;
+  rig.region.iova = 0;
+  rig.region.length = UINT64_MAX;  // the implicit region
+  rig.device.keys().insert(&rig.region);
+  rig.receive(flush_request(rig, 200, rig.region.key, 0, 0, 1));
+  rig.receive(flush_request(rig, 201, rig.region.key, 4096, 1 << 30, 0));
+  EXPECT_THAT(summary(rig.transmit()),
+              ElementsAre("RC_READ_RESPONSE_ONLY 200", "RC_READ_RESPONSE_ONLY 201"));
+  EXPECT_EQ(populated, 0);
+  rig.region.length = 8192;
+  rig.receive(flush_request(rig, 202, rig.region.key, 4096, 4097, 0));
+  EXPECT_EQ(rig.transmit().back().syndrome(), 0x62) << "one byte behind the end";
 }
 
 TEST_F(Window, ZeroBasedCountsFromItsStart) {

@@ -30,16 +30,15 @@ int check_values(const ibv_qp& qp, const ibv_qp_attr& attr, uint32_t mask) {
   if ((mask & IBV_QP_CUR_STATE) && attr.cur_qp_state > IBV_QPS_ERR)
     return refuse(EINVAL, "{}: QP {:#x}: cur_qp_state {}", call, qp.qp_num,
                   static_cast<int>(attr.cur_qp_state));
-  constexpr uint32_t kQpAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                 IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE |
-                                 kAccessFlushGlobal | kAccessFlushPersistent;
+  // Programs pass a region's flags along: those that say nothing of a queue pair do no harm.
+  constexpr uint32_t kQpAccess =
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+      IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
+      IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | kAccessFlushGlobal | kAccessFlushPersistent;
   uint32_t unknown = mask & IBV_QP_ACCESS_FLAGS ? attr.qp_access_flags & ~kQpAccess : 0;
   if (unknown)
-    return refuse(EOPNOTSUPP,
-                  "{}: QP {:#x}: qp_access_flags {:#x} has bits {:#x} that say nothing"
-                  " of a queue pair",
-                  call, qp.qp_num, attr.qp_access_flags, unknown);
+    return refuse(EOPNOTSUPP, "{}: QP {:#x}: qp_access_flags {:#x} has unknown bits {:#x}", call,
+                  qp.qp_num, attr.qp_access_flags, unknown);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "end.h"
+#include "wire/grh.h"
 
 namespace verbena::sim::test {
 

@@ -80,7 +80,9 @@ class SuddenEnd(AppTest):
                     # every try waits 4.096 us * 2^timeout (IBA 9.7.6.1.3)
                     computed = (retries + 1) * 4.096 * 2 ** timeout
                     self.assertGreater(int(found[1]), computed * 0.5)
-                    self.assertLess(int(found[1]), computed * 1.5)
+                    # a crowded machine is late with each try; the exact instant is asserted in
+                    # simulated time (tests/sim/scenario_test.cc)
+                    self.assertLess(int(found[1]), computed + (retries + 1) * 250_000)
 
     def test_perftest_reports_its_killed_peer(self):
         for local in ("on", "off"):

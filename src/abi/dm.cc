@@ -15,7 +15,6 @@ namespace {
 
 constexpr uint64_t kDmUnit = 4;
 constexpr uint32_t kMaxLogAlign = 12;  // memory is page aligned
-constexpr size_t kPage = 4096;
 
 int check_copy(const char* call, const Dm& dm, uint64_t offset, size_t length) {
   if (offset % kDmUnit || length % kDmUnit)

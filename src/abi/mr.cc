@@ -14,8 +14,6 @@
 namespace verbena::abi {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-
 // Access flags every registration knows; those in the optional range may always be ignored.
 constexpr uint32_t kKnownAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |

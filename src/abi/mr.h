@@ -5,6 +5,8 @@
 
 namespace verbena::abi {
 
+inline constexpr uint64_t kPage = 4096;
+
 struct RegionSpec {
   uint64_t iova = 0;
   uint64_t length = 0;

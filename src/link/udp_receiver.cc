@@ -13,8 +13,6 @@
 namespace verbena::link {
 namespace {
 
-constexpr size_t kUdpHeaderBytes = 8;
-constexpr size_t kIpv4UdpHeaderBytes = 28;
 constexpr size_t kMinPacketBytes = wire::kBthBytes + wire::kIcrcBytes;
 
 engine::Gid gid_of(const in_addr& address) {
@@ -181,7 +179,7 @@ bool UdpReceiver::icrc_is_right(std::span<const uint8_t> bytes, Datagram& datagr
   uint32_t begun = wire::icrc_begin_ipv6(
       {.source = std::span<const uint8_t, 16>(datagram.source.bytes),
        .destination = std::span<const uint8_t, 16>(datagram.destination.bytes),
-       .payload_length = static_cast<uint16_t>(bytes.size() + kUdpHeaderBytes),
+       .payload_length = static_cast<uint16_t>(bytes.size() + wire::kUdpHeaderBytes),
        .source_port = datagram.source_port,
        .destination_port = port_});
   uint32_t right = wire::icrc_of_payload(begun, bytes);
@@ -196,7 +194,7 @@ uint32_t UdpReceiver::begin_ipv4(const Datagram& datagram, size_t bytes, bool do
   return wire::icrc_begin_ipv4(
       {.source = std::span<const uint8_t, 4>(&datagram.source.bytes[12], 4),
        .destination = std::span<const uint8_t, 4>(&datagram.destination.bytes[12], 4),
-       .total_length = static_cast<uint16_t>(bytes + kIpv4UdpHeaderBytes),
+       .total_length = static_cast<uint16_t>(bytes + wire::kIpv4UdpHeaderBytes),
        .dont_fragment = dont_fragment,
        .source_port = datagram.source_port,
        .destination_port = port_});
@@ -207,7 +205,7 @@ bool UdpReceiver::ipv4_icrc_is_right(std::span<const uint8_t> bytes, uint32_t be
   const uint32_t carried = wire::icrc_load(bytes.data() + bytes.size() - wire::kIcrcBytes);
   if (carried == right) return true;
   const size_t after_id =
-      wire::icrc_bytes_after_id(static_cast<uint16_t>(bytes.size() + kIpv4UdpHeaderBytes));
+      wire::icrc_bytes_after_id(static_cast<uint16_t>(bytes.size() + wire::kIpv4UdpHeaderBytes));
   if (solve(carried ^ right, after_id)) return true;
   const wire::OpcodeInfo& info = wire::opcode_info(bytes[0]);
   if (info.operation != wire::Operation::kFlush || info.header_length > bytes.size()) return false;

@@ -21,8 +21,6 @@ namespace {
 constexpr uint16_t kFirstSourcePort = 0xc000;  // RoCE v2 sources: spec crib 14
 constexpr int kSendBufferBytes = 4 << 20;
 constexpr size_t kMaxSegments = 16;  // payload pieces passed on uncopied
-constexpr size_t kUdpHeaderBytes = 8;
-constexpr size_t kIpv4UdpHeaderBytes = 28;
 
 void set(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof(value));
@@ -242,7 +240,7 @@ uint32_t UdpSender::begin_icrc(const Batch& batch, uint32_t bytes, uint16_t iden
     return wire::icrc_begin_ipv4(
         {.source = source,
          .destination = destination,
-         .total_length = static_cast<uint16_t>(bytes + kIpv4UdpHeaderBytes),
+         .total_length = static_cast<uint16_t>(bytes + wire::kIpv4UdpHeaderBytes),
          .identification = identification,
          .source_port = source_port(batch.ipv4),
          .destination_port = port_});
@@ -250,7 +248,7 @@ uint32_t UdpSender::begin_icrc(const Batch& batch, uint32_t bytes, uint16_t iden
   return wire::icrc_begin_ipv6(
       {.source = std::span<const uint8_t, 16>(batch.source.bytes),
        .destination = std::span<const uint8_t, 16>(batch.destination.bytes),
-       .payload_length = static_cast<uint16_t>(bytes + kUdpHeaderBytes),
+       .payload_length = static_cast<uint16_t>(bytes + wire::kUdpHeaderBytes),
        .source_port = source_port(batch.ipv4),
        .destination_port = port_});
 }

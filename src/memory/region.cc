@@ -95,7 +95,8 @@ Grant KeyTable::within(const MemoryRegion& region, uint64_t offset, uint64_t len
                        bool write) const {
   if (offset > region.length || length > region.length - offset)
     return {KeyError::kOutOfRange, nullptr, region.backing};
-  uint8_t* address = region.base + offset;
+  // Not base + offset: null regions and those of the whole address space have no base.
+  uint8_t* address = reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(region.base) + offset);
   if (region.backing == Backing::kOnDemand && length > 0 && populate_ &&
       !populate_(address, length, write))
     return {KeyError::kNotPresent, nullptr, region.backing};

@@ -123,6 +123,8 @@ static_assert(sizeof(VlanHeader) == 4 && alignof(VlanHeader) == 1);
 static_assert(sizeof(Ipv4Header) == 20 && alignof(Ipv4Header) == 1);
 static_assert(sizeof(Ipv6Header) == 40 && alignof(Ipv6Header) == 1);
 static_assert(sizeof(UdpHeader) == 8 && alignof(UdpHeader) == 1);
+inline constexpr size_t kUdpHeaderBytes = sizeof(UdpHeader);
+inline constexpr size_t kIpv4UdpHeaderBytes = sizeof(Ipv4Header) + sizeof(UdpHeader);
 static_assert(sizeof(Bth) == 12 && alignof(Bth) == 1);
 static_assert(sizeof(RethWire) == 16 && alignof(RethWire) == 1);
 static_assert(sizeof(AtomicEthWire) == 28 && alignof(AtomicEthWire) == 1);

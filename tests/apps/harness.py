@@ -81,6 +81,8 @@ def environment(**extra):
     env = dict(os.environ)
     env["LD_LIBRARY_PATH"] = LIB
     env.pop("LD_PRELOAD", None)
+    if "VERBENA_SANITIZER_RUNTIME" in env:
+        env["LD_PRELOAD"] = env["VERBENA_SANITIZER_RUNTIME"]
     env.update({key: str(value) for key, value in extra.items()})
     return env
 

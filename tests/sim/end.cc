@@ -15,7 +15,6 @@ namespace {
 constexpr uint32_t kAll = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead |
                           memory::kRemoteAtomic | memory::kMwBind | memory::kFlushGlobal;
 constexpr uint32_t kSlots = 12;
-constexpr uint8_t kUntouched = 0xee;
 constexpr uint32_t kQkey = 0x2345;
 
 }  // namespace

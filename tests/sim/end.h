@@ -13,6 +13,8 @@
 
 namespace verbena::sim::test {
 
+inline constexpr uint8_t kUntouched = 0xee;  // inbox bytes that no message wrote
+
 // A message that takes a receive work request, as its sender posted it.
 struct Message {
   std::vector<uint8_t> content;  // of a SEND; empty for WRITE with immediate

@@ -13,10 +13,6 @@ using engine::WcOpcode;
 using engine::WcStatus;
 using engine::WorkCompletion;
 
-namespace {
-constexpr uint8_t kUntouched = 0xee;
-}
-
 void End::retire(const Posted& posted, WcStatus status) {
   ++completed;
   if (status != WcStatus::kSuccess || !posted.cell) return;

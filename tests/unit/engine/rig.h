@@ -85,7 +85,10 @@ class Rig {
   QueuePair* make(const RigOptions& options);
   Result<void> modify(QueuePair* qp, QpState to);
   Sge sge(size_t offset, uint32_t length) const { return {address(offset), length, region.key}; }
-  uint64_t address(size_t offset) const { return reinterpret_cast<uint64_t>(&memory[offset]); }
+  // Also of places outside the memory.
+  uint64_t address(size_t offset) const {
+    return reinterpret_cast<uint64_t>(memory.data()) + offset;
+  }
 
   // Posting. The SGE lists live as long as the rig.
   SendRequest request(WrOpcode opcode, std::initializer_list<Sge> sges, uint32_t flags = kSignaled);

@@ -381,8 +381,11 @@ TEST(State, TimersFireInTheirOrder) {
   for (uint8_t timeout = 8; timeout <= 15; ++timeout) {
     if (timeout == 12) continue;
     EXPECT_EQ(rig.device.next_deadline(), start + ack_timeout(timeout)) << int{timeout};
-    for (QueuePair* qp : qps)
-      if (qp->attributes().timeout == timeout) rig.device.destroy_qp(qp);
+    for (QueuePair*& qp : qps) {
+      if (!qp || qp->attributes().timeout != timeout) continue;
+      rig.device.destroy_qp(qp);
+      qp = nullptr;
+    }
   }
   EXPECT_EQ(rig.device.next_deadline(), kNever);
 }

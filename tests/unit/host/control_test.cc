@@ -234,7 +234,6 @@ TEST_P(Roads, exit_in_the_middle_of_traffic) {
 }
 
 TEST_P(Roads, missing_broker_is_said) {
-  if (kThreadSanitizer) GTEST_SKIP() << "the sanitizer cannot follow the start of a broker";
   setenv("VERBENA_BROKER", "/nonexistent/verbena-broker", 1);
   Child a([](int) {
     // A broker of an earlier test may still answer; in a namespace of its own nobody does.

@@ -24,17 +24,6 @@ inline constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
 inline constexpr bool kThreadSanitizer = false;
 #endif
 
-// The thread sanitizer cannot follow the clone(2) by which a client starts the broker.
-inline void start_broker_for_sanitizer() {
-  if (broker::Observer::open()) return;
-  pid_t pid = fork();
-  if (pid == 0) {
-    execl(VERBENA_BROKER_PATH, "verbena-broker", nullptr);
-    _exit(127);
-  }
-  lab::eventually([] { return broker::Observer::open().has_value(); });
-}
-
 // Both roads between two processes of one host.
 class Roads : public testing::TestWithParam<bool> {
  public:
@@ -42,7 +31,6 @@ class Roads : public testing::TestWithParam<bool> {
     if (!lab::enter_private_network()) GTEST_SKIP() << "no private network namespace permitted";
     setenv("VERBENA_LOCAL", GetParam() ? "on" : "off", 1);
     setenv("VERBENA_BROKER", VERBENA_BROKER_PATH, 1);
-    if (kThreadSanitizer) start_broker_for_sanitizer();
   }
   static engine::Path expected() { return GetParam() ? engine::Path::kLocal : engine::Path::kWire; }
 };

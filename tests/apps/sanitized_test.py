@@ -1,0 +1,50 @@
+"""Unmodified programs over a library built with a sanitizer, whose runtime is preloaded into them
+(harness.environment): what the library does wrong in a program of others is reported and ends it."""
+
+import re
+
+import harness
+from harness import NEAR, AppTest, environment, free_port
+
+ROADS = {"local": {}, "wire": {"VERBENA_LOCAL": "off"}}
+LOSSES = {"losses": {"VERBENA_LOCAL": "off", "VERBENA_FAULT": "drop=1%,seed=7"}}
+
+
+class Programs(AppTest):
+    def go(self, roads, pattern, *command):
+        """A server and a client; `pattern` is what the client prints in the end."""
+        for road, extra in roads.items():
+            with self.subTest(road=road):
+                port = free_port()
+                command_line = [*command, "-p", str(port)]
+                outcomes = self.pair(command_line, [*command_line, NEAR], port,
+                                     env=environment(**extra))
+                self.assertRegex(outcomes[1].output, re.compile(pattern, re.M))
+                for outcome in outcomes:
+                    self.assertNotRegex(outcome.output, r"invalid data|Failed status|mismatch")
+
+    def pingpong(self, name, *options):
+        # Not with losses: a side that is done leaves, whether or not the peer heard its last ACK.
+        self.go(ROADS, r"100 iters in [\d.]+ seconds", name, "-g", "0", "-n", "100", "-c", *options)
+
+    def perftest(self, name, *options):
+        self.go(ROADS | LOSSES, r"^\s*\d+\s+100\s+[\d.]+", name, "-F", "-n", "100", *options)
+
+    def test_rc_pingpong_with_events(self):
+        self.pingpong("ibv_rc_pingpong", "-e")
+
+    def test_srq_pingpong(self):
+        self.pingpong("ibv_srq_pingpong")
+
+    def test_write(self):
+        self.perftest("ib_write_bw")
+
+    def test_read(self):
+        self.perftest("ib_read_lat")
+
+    def test_send(self):
+        self.perftest("ib_send_bw", "-e")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -30,8 +30,8 @@ extern char** environ;
 #if __has_feature(thread_sanitizer)
 #define VERBENA_PLAIN_NAMES
 extern "C" int plain_clone(int (*)(void*), void*, int, void*, ...) __asm__("__clone");
-extern "C" int plain_sigaction(int, const struct sigaction*, struct sigaction*) __asm__(
-    "__sigaction");
+extern "C" int plain_sigaction(int, const struct sigaction*,
+                               struct sigaction*) __asm__("__sigaction");
 #endif
 #endif
 #ifndef VERBENA_PLAIN_NAMES

@@ -13,12 +13,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-uint64_t word(const Rig& rig, size_t offset) {
-  uint64_t value;
-  std::memcpy(&value, rig.memory + offset, 8);
-  return value;
-}
-
 void expect_nak(Rig& rig, uint32_t psn, uint8_t syndrome, uint32_t msn) {
   auto sent = rig.transmit();
   ASSERT_THAT(sent, SizeIs(1));

@@ -10,12 +10,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-uint64_t word(const Rig& rig, size_t offset) {
-  uint64_t value;
-  std::memcpy(&value, rig.memory + offset, 8);
-  return value;
-}
-
 // --- responder
 
 TEST(KnownRnr, WorkBehindARefusedSendIsExecutedTooEarly) {

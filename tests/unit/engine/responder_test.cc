@@ -14,12 +14,6 @@ void post_receives(Rig& rig, int count, uint32_t length = 1024) {
     ASSERT_EQ(rig.post_recv(static_cast<uint64_t>(i) + 1, {rig.sge(1024u * i, length)}), 0);
 }
 
-uint64_t word(const Rig& rig, size_t offset) {
-  uint64_t value;
-  std::memcpy(&value, rig.memory + offset, 8);
-  return value;
-}
-
 TEST(Responder, DeliversASendAndAcknowledges) {
   Rig rig;
   post_receives(rig, 1);

@@ -86,9 +86,7 @@ class Rig {
   Result<void> modify(QueuePair* qp, QpState to);
   Sge sge(size_t offset, uint32_t length) const { return {address(offset), length, region.key}; }
   // Also of places outside the memory.
-  uint64_t address(size_t offset) const {
-    return reinterpret_cast<uint64_t>(memory.data()) + offset;
-  }
+  uint64_t address(size_t offset) const { return reinterpret_cast<uint64_t>(memory) + offset; }
 
   // Posting. The SGE lists live as long as the rig.
   SendRequest request(WrOpcode opcode, std::initializer_list<Sge> sges, uint32_t flags = kSignaled);
@@ -160,5 +158,12 @@ std::vector<uint8_t> bytes(size_t count, uint8_t first = 1);
 std::vector<std::string> summary(const std::vector<WorkCompletion>& completions);
 // "OPCODE psn" of each packet.
 std::vector<std::string> summary(const std::vector<Sent>& packets);
+
+// The eight bytes at `offset` of the rig's memory.
+inline uint64_t word(const Rig& rig, size_t offset) {
+  uint64_t value;
+  std::memcpy(&value, rig.memory + offset, 8);
+  return value;
+}
 
 }  // namespace verbena::engine::test

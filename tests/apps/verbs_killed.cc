@@ -2,7 +2,6 @@
 // connection, writes go through, the child gets SIGKILL, more writes are posted. Prints how long
 // the first of them took to fail, its status and those of the rest.
 //   verbs_killed [TIMEOUT_CODE] [RETRY_CNT]
-#include <infiniband/verbs.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,17 +10,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "verbs_program.h"
+
 namespace {
 
 constexpr int kPosted = 5;  // writes after the kill
-
-#define REQUIRE(condition)     \
-  do {                         \
-    if (!(condition)) {        \
-      std::perror(#condition); \
-      std::exit(1);            \
-    }                          \
-  } while (false)
 
 // What each end tells the other.
 struct Address {
@@ -56,44 +49,10 @@ void open_end(End& end) {
   REQUIRE(end.mr && end.qp);
 }
 
-void connect_end(End& end, uint32_t peer_qpn, int timeout, int retry_cnt) {
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-  REQUIRE(!ibv_modify_qp(end.qp, &attr,
-                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-  attr = {};
-  attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = IBV_MTU_1024;
-  attr.dest_qp_num = peer_qpn;
-  attr.ah_attr.is_global = 1;
-  attr.ah_attr.port_num = 1;
-  attr.ah_attr.grh.dgid = end.gid;
-  attr.ah_attr.grh.hop_limit = 64;
-  REQUIRE(!ibv_modify_qp(end.qp, &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-  attr = {};
-  attr.qp_state = IBV_QPS_RTS;
-  attr.timeout = static_cast<uint8_t>(timeout);
-  attr.retry_cnt = static_cast<uint8_t>(retry_cnt);
-  REQUIRE(!ibv_modify_qp(end.qp, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
-}
-
 void write_to(End& end, const Address& peer, uint64_t wr_id) {
-  ibv_sge sge{reinterpret_cast<uintptr_t>(end.memory), sizeof end.memory, end.mr->lkey};
-  ibv_send_wr wr{}, *bad = nullptr;
-  wr.wr_id = wr_id;
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma.remote_addr = peer.memory;
-  wr.wr.rdma.rkey = peer.rkey;
-  REQUIRE(!ibv_post_send(end.qp, &wr, &bad));
+  post_rdma(end.qp, IBV_WR_RDMA_WRITE,
+            {reinterpret_cast<uintptr_t>(end.memory), sizeof end.memory, end.mr->lkey}, peer.memory,
+            peer.rkey, wr_id);
 }
 
 ibv_wc_status next_status(End& end, uint64_t wr_id) {
@@ -126,7 +85,7 @@ int main(int argc, char** argv) {
   open_end(end);
   const Address peer = child == 0 ? exchange(end, to_child[0], to_parent[1])
                                   : exchange(end, to_parent[0], to_child[1]);
-  connect_end(end, peer.qpn, timeout, retry_cnt);
+  connect_rc(end.qp, peer.qpn, end.gid, timeout, retry_cnt);
   char ready = 'r';
   if (child == 0) {
     REQUIRE(write(to_parent[1], &ready, 1) == 1);

@@ -3,8 +3,6 @@
 // the time. It knows only libibverbs; under the sanitizer presets it shows what the library does
 // between threads. Every transfer's bytes are compared.
 //   verbs_stress [SECONDS] [THREADS]
-#include <infiniband/verbs.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -13,58 +11,22 @@
 #include <thread>
 #include <vector>
 
+#include "verbs_program.h"
+
 namespace {
 
 std::atomic<bool> stopping{false};
 std::atomic<long> transfers{0};
 std::atomic<long> events{0};
 
-[[noreturn]] void stop(const char* what) {
-  std::perror(what);
-  std::exit(1);
-}
-
-#define REQUIRE(condition)              \
-  do {                                  \
-    if (!(condition)) stop(#condition); \
-  } while (false)
+constexpr int kTimeout = 18;  // 1.07 s: under a sanitizer everything is late
+constexpr int kRetries = 7;
 
 struct Side {
   ibv_qp* qp;
   ibv_mr* mr;
   std::vector<unsigned char> memory = std::vector<unsigned char>(1 << 16);
 };
-
-void connect_qp(ibv_qp* qp, uint32_t peer, const ibv_gid& gid) {
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-  REQUIRE(!ibv_modify_qp(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-  attr = {};
-  attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = IBV_MTU_1024;
-  attr.dest_qp_num = peer;
-  attr.max_dest_rd_atomic = 4;
-  attr.min_rnr_timer = 1;
-  attr.ah_attr.is_global = 1;
-  attr.ah_attr.port_num = 1;
-  attr.ah_attr.grh.dgid = gid;
-  attr.ah_attr.grh.hop_limit = 64;
-  REQUIRE(!ibv_modify_qp(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-  attr = {};
-  attr.qp_state = IBV_QPS_RTS;
-  attr.timeout = 18;
-  attr.retry_cnt = 7;
-  attr.rnr_retry = 7;
-  attr.max_rd_atomic = 4;
-  REQUIRE(!ibv_modify_qp(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
-}
 
 void wait_for(ibv_cq* cq, uint64_t wr_id) {
   for (ibv_wc wc{};;) {
@@ -81,16 +43,9 @@ void wait_for(ibv_cq* cq, uint64_t wr_id) {
 
 void post(ibv_qp* qp, ibv_wr_opcode opcode, const Side& local, const Side& remote, uint32_t offset,
           uint32_t length, uint64_t wr_id) {
-  ibv_sge sge{reinterpret_cast<uintptr_t>(local.memory.data()) + offset, length, local.mr->lkey};
-  ibv_send_wr wr{}, *bad = nullptr;
-  wr.wr_id = wr_id;
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = opcode;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma.remote_addr = reinterpret_cast<uintptr_t>(remote.memory.data()) + offset;
-  wr.wr.rdma.rkey = remote.mr->rkey;
-  REQUIRE(!ibv_post_send(qp, &wr, &bad));
+  post_rdma(qp, opcode,
+            {reinterpret_cast<uintptr_t>(local.memory.data()) + offset, length, local.mr->lkey},
+            reinterpret_cast<uintptr_t>(remote.memory.data()) + offset, remote.mr->rkey, wr_id);
 }
 
 // One life of a connection: made, used for a while, torn down.
@@ -109,8 +64,8 @@ void connection(ibv_context* context, const ibv_gid& gid, unsigned seed) {
                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
     REQUIRE(side.qp && side.mr);
   }
-  connect_qp(sides[0].qp, sides[1].qp->qp_num, gid);
-  connect_qp(sides[1].qp, sides[0].qp->qp_num, gid);
+  connect_rc(sides[0].qp, sides[1].qp->qp_num, gid, kTimeout, kRetries);
+  connect_rc(sides[1].qp, sides[0].qp->qp_num, gid, kTimeout, kRetries);
   for (uint64_t i = 0; i < 200 && !stopping; ++i) {
     seed = seed * 1664525 + 1013904223;
     uint32_t length = 1 + (seed >> 8) % 20000, offset = (seed >> 4) % 40000;
@@ -147,7 +102,7 @@ void eventful(ibv_context* context, const ibv_gid& gid) {
   side.qp = ibv_create_qp(pd, &init);
   side.mr = ibv_reg_mr(pd, side.memory.data(), side.memory.size(), IBV_ACCESS_LOCAL_WRITE);
   REQUIRE(channel && cq && send_cq && side.qp && side.mr);
-  connect_qp(side.qp, side.qp->qp_num, gid);
+  connect_rc(side.qp, side.qp->qp_num, gid, kTimeout, kRetries);
   constexpr long kMessages = 500;
   constexpr long kAhead = 32;  // of the sleeper, or its completion queue of 64 overruns
   std::atomic<long> taken{0};

@@ -20,10 +20,7 @@ ibv_gid group_gid() {
 }
 
 ibv_qp* make_ud(ibv_pd* pd, ibv_cq* cq) {
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = cq;
-  init.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
-  init.qp_type = IBV_QPT_UD;
+  ibv_qp_init_attr init = qp_attr(IBV_QPT_UD, cq, 4);
   return ibv_create_qp(pd, &init);
 }
 

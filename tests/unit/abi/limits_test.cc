@@ -73,10 +73,7 @@ TEST_F(Limits, RegionSize) {
 
 TEST_F(Limits, ReadDepthsAndGroups) {
   ibv_cq* cq = ibv_create_cq(context_, 4, nullptr, nullptr, 0);
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = cq;
-  init.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
-  init.qp_type = IBV_QPT_RC;
+  ibv_qp_init_attr init = qp_attr(IBV_QPT_RC, cq);
   ibv_qp* qp = ibv_create_qp(pd_, &init);
   ASSERT_NE(qp, nullptr);
   ibv_qp_attr attr{};

@@ -110,10 +110,7 @@ TEST(PortEvents, LinkAndAddressChangesAreTold) {
   // With a queue pair the background thread wakes programs that poll the descriptor.
   ibv_pd* pd = ibv_alloc_pd(context);
   ibv_cq* cq = ibv_create_cq(context, 4, nullptr, nullptr, 0);
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = cq;
-  init.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
-  init.qp_type = IBV_QPT_UD;
+  ibv_qp_init_attr init = qp_attr(IBV_QPT_UD, cq);
   ibv_qp* qp = ibv_create_qp(pd, &init);
   ASSERT_NE(qp, nullptr) << strerror(errno);
   while (ibv_get_async_event(context, &event) == 0) ibv_ack_async_event(&event);

@@ -20,6 +20,18 @@ inline ibv_context* open_loopback() {
   return context;
 }
 
+// One completion queue for both directions, `work_requests` of one SGE each way.
+inline ibv_qp_init_attr qp_attr(ibv_qp_type type, ibv_cq* cq, uint32_t work_requests = 1) {
+  ibv_qp_init_attr attr{};
+  attr.send_cq = attr.recv_cq = cq;
+  attr.cap = {.max_send_wr = work_requests,
+              .max_recv_wr = work_requests,
+              .max_send_sge = 1,
+              .max_recv_sge = 1};
+  attr.qp_type = type;
+  return attr;
+}
+
 class Verbs : public testing::Test {
  protected:
   void SetUp() override {
@@ -34,14 +46,9 @@ class Verbs : public testing::Test {
   }
 
   ibv_qp_init_attr rc_attr(ibv_cq* cq) {
-    ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = cq;
-    attr.cap = {.max_send_wr = 8,
-                .max_recv_wr = 8,
-                .max_send_sge = 2,
-                .max_recv_sge = 2,
-                .max_inline_data = 64};
-    attr.qp_type = IBV_QPT_RC;
+    ibv_qp_init_attr attr = qp_attr(IBV_QPT_RC, cq, 8);
+    attr.cap.max_send_sge = attr.cap.max_recv_sge = 2;
+    attr.cap.max_inline_data = 64;
     return attr;
   }
 

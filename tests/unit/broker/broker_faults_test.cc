@@ -17,6 +17,7 @@
 #include "broker/client.h"
 #include "broker/connect.h"
 #include "broker/server.h"
+#include "broker_fixture.h"
 #include "lab.h"
 
 namespace verbena::broker {
@@ -25,22 +26,7 @@ namespace {
 using lab::Child;
 using lab::eventually;
 
-AttachOptions options(int timeout_ms = 2000) {
-  AttachOptions out;
-  out.broker_path = VERBENA_BROKER_PATH;
-  out.timeout_ms = timeout_ms;
-  return out;
-}
-
-class BrokerFaults : public ::testing::Test {
- protected:
-  void SetUp() override { REQUIRE_PRIVATE_NETWORK(); }
-  void TearDown() override {
-    if (!lab::enter_private_network()) return;
-    EXPECT_TRUE(eventually([] { return lab::count_processes("verbena-broker") == 0; }))
-        << "a broker was left behind";
-  }
-};
+using BrokerFaults = BrokerFixture;
 
 struct Brokers {
   explicit Brokers(const Lease& lease) : page(lease.host_page()) {
@@ -54,11 +40,11 @@ struct Brokers {
 // Slot 2 belongs to somebody who closed his connection, and a new client asks for a slot, and the
 // old owner dies, before the broker looks: the news of the death is not about the new owner.
 TEST_F(BrokerFaults, DeathOfAFormerOwnerDoesNotFreeTheSlotOfTheNext) {
-  auto keeper = attach(options());
+  auto keeper = attach(lab_options());
   ASSERT_TRUE(keeper);
   Brokers brokers(**keeper);
   Child former([](int socket) {
-    auto lease = attach(options());
+    auto lease = attach(lab_options());
     lab::say(socket, std::to_string((*lease)->slot()));
     lab::hear(socket);
     (*lease)->close_in_child();  // the connection ends, the process lives
@@ -106,7 +92,7 @@ TEST_F(BrokerFaults, TagsTellTheGenerationsOfASlotApart) {
 
 // An answer that was given up must not be taken for that of the next request.
 TEST_F(BrokerFaults, LateAnswersGoToNobodyElse) {
-  auto a = attach(options(200)), b = attach(options());
+  auto a = attach(lab_options(200)), b = attach(lab_options());
   ASSERT_TRUE(a && b);
   Brokers brokers(**a);
   ASSERT_EQ(::kill(brokers.broker(), SIGSTOP), 0);
@@ -128,32 +114,32 @@ TEST_F(BrokerFaults, LateAnswersGoToNobodyElse) {
 }
 
 TEST_F(BrokerFaults, AskingAStoppedBrokerForASlotIsATimeout) {
-  auto keeper = attach(options());
+  auto keeper = attach(lab_options());
   ASSERT_TRUE(keeper);
   Brokers brokers(**keeper);
   pid_t broker = brokers.broker(), standby = brokers.standby();
   ASSERT_EQ(::kill(broker, SIGSTOP), 0);
   ASSERT_EQ(::kill(standby, SIGSTOP), 0);
-  auto refused = attach(options(300));
+  auto refused = attach(lab_options(300));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ETIMEDOUT);
   EXPECT_NE(refused.error().message.find("verbena-broker stopped"), std::string::npos)
       << refused.error().message;
   ::kill(broker, SIGCONT);
   ::kill(standby, SIGCONT);
-  auto again = attach(options());
+  auto again = attach(lab_options());
   ASSERT_TRUE(again) << again.error().message;
 }
 
 // A standby that missed an update would hand the next broker a wrong picture.
 TEST_F(BrokerFaults, AStandbyOutOfDescriptorsIsReplaced) {
-  auto keeper = attach(options());
+  auto keeper = attach(lab_options());
   ASSERT_TRUE(keeper);
   Brokers brokers(**keeper);
   pid_t poor = brokers.standby();
   rlimit none{4, 4};
   ASSERT_EQ(::prlimit(poor, RLIMIT_NOFILE, &none, nullptr), 0);
-  auto lease = attach(options());
+  auto lease = attach(lab_options());
   ASSERT_TRUE(lease) << lease.error().message;
   ASSERT_TRUE(eventually([&] { return brokers.standby() != poor; }));
   pid_t next = brokers.standby();
@@ -184,7 +170,7 @@ void connect_and_keep_silent(int socket, int count) {
 
 TEST_F(BrokerFaults, ForeignConnectionsLockNobodyOut) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another uid";
-  auto keeper = attach(options());
+  auto keeper = attach(lab_options());
   ASSERT_TRUE(keeper);
   Child stranger([](int socket) {
     rlimit files{4096, 4096};
@@ -195,7 +181,7 @@ TEST_F(BrokerFaults, ForeignConnectionsLockNobodyOut) {
     connect_and_keep_silent(socket, 1100);
   });
   ASSERT_EQ(stranger.receive(), "1100");
-  auto lease = attach(options());
+  auto lease = attach(lab_options());
   EXPECT_TRUE(lease) << lease.error().message;
 }
 
@@ -203,13 +189,13 @@ TEST_F(BrokerFaults, TheClientAboveTheBoundIsTold) {
   Child program([](int socket) {
     rlimit files{4096, 4096};
     ::setrlimit(RLIMIT_NOFILE, &files);  // the broker inherits it
-    auto keeper = attach(options());
+    auto keeper = attach(lab_options());
     lab::say(socket, keeper ? "attached" : keeper.error().message);
     connect_and_keep_silent(socket, 1100);
   });
   ASSERT_EQ(program.receive(), "attached");
   ASSERT_EQ(program.receive(), "1100");
-  auto refused = attach(options());
+  auto refused = attach(lab_options());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EAGAIN);
   EXPECT_NE(refused.error().message.find("1024 connections"), std::string::npos)

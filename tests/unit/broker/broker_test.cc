@@ -15,6 +15,7 @@
 #include <deque>
 #include <set>
 
+#include "broker_fixture.h"
 #include "lab.h"
 
 namespace verbena::broker {
@@ -22,12 +23,6 @@ namespace {
 
 using lab::Child;
 using lab::eventually;
-
-AttachOptions options() {
-  AttachOptions out;
-  out.broker_path = VERBENA_BROKER_PATH;
-  return out;
-}
 
 // Twelve bytes of BTH, enough for the kernel's filter.
 int send_to_slot(int socket, uint32_t qpn, uint8_t mark) {
@@ -60,7 +55,7 @@ int count_arrivals(int socket, uint8_t slot, int expected, int timeout_ms = 1000
 
 // A process that attaches, says its slot, and answers commands until told to end.
 void slot_owner(int socket) {
-  Result<std::unique_ptr<Lease>> lease = attach(options());
+  Result<std::unique_ptr<Lease>> lease = attach(lab_options());
   if (!lease) return lab::say(socket, "error: " + lease.error().message);
   lab::say(socket, std::to_string((*lease)->slot()));
   while (true) {
@@ -82,23 +77,15 @@ void slot_owner(int socket) {
   lab::hear(socket, 60000);
 }
 
-class BrokerTest : public ::testing::Test {
- protected:
-  void SetUp() override { REQUIRE_PRIVATE_NETWORK(); }
-  void TearDown() override {
-    if (!lab::enter_private_network()) return;
-    EXPECT_TRUE(eventually([] { return lab::count_processes("verbena-broker") == 0; }))
-        << "a broker was left behind";
-  }
-};
+using BrokerTest = BrokerFixture;
 
 TEST_F(BrokerTest, LeasesLowestSlotFirstAndLeavesWithItsLastClient) {
-  auto first = attach(options());
+  auto first = attach(lab_options());
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ((*first)->slot(), 1);
   EXPECT_GE((*first)->udp4(), 0);
   EXPECT_EQ(lab::count_processes("verbena-broker"), 2);  // and its standby
-  auto second = attach(options());
+  auto second = attach(lab_options());
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_EQ((*second)->slot(), 2);
   const link::SlotRow& row = (*second)->host_page().rows[1];
@@ -108,16 +95,16 @@ TEST_F(BrokerTest, LeasesLowestSlotFirstAndLeavesWithItsLastClient) {
   EXPECT_TRUE(link::local_eligible((*second)->host_page(), 1, 2));
   EXPECT_FALSE(link::local_eligible((*second)->host_page(), 1, 3));
   first->reset();
-  auto third = attach(options());
+  auto third = attach(lab_options());
   ASSERT_TRUE(third) << third.error().message;
   EXPECT_EQ((*third)->slot(), 1);
   EXPECT_EQ((*third)->generation(), 2u);
 }
 
 TEST_F(BrokerTest, LocalOffIsPublished) {
-  AttachOptions off = options();
+  AttachOptions off = lab_options();
   off.local = false;
-  auto a = attach(off), b = attach(options());
+  auto a = attach(off), b = attach(lab_options());
   ASSERT_TRUE(a && b);
   EXPECT_FALSE(link::local_eligible((*b)->host_page(), (*a)->slot(), (*b)->slot()));
 }
@@ -126,7 +113,7 @@ TEST_F(BrokerTest, StartsWithoutAChildForTheProgramToReap) {
   Child program([](int socket) {
     static volatile sig_atomic_t deaths = 0;
     ::signal(SIGCHLD, [](int) { deaths = deaths + 1; });
-    auto lease = attach(options());
+    auto lease = attach(lab_options());
     int status;
     pid_t reaped = ::waitpid(-1, &status, WNOHANG);
     lab::say(socket, !lease         ? lease.error().message
@@ -140,7 +127,7 @@ TEST_F(BrokerTest, StartsWithoutAChildForTheProgramToReap) {
 TEST_F(BrokerTest, DoesNotHoldTheStartersDescriptors) {
   int pipe_ends[2];
   ASSERT_EQ(::pipe(pipe_ends), 0);  // inheritable, as a shell's stdout pipe is
-  auto lease = attach(options());
+  auto lease = attach(lab_options());
   ASSERT_TRUE(lease);
   ::close(pipe_ends[1]);
   pollfd wait{pipe_ends[0], POLLIN, 0};
@@ -249,12 +236,12 @@ TEST_F(BrokerTest, RoutesExactlyThroughEveryDeath) {
 }
 
 TEST_F(BrokerTest, ClientsDuringATakeoverJustWait) {
-  auto keeper = attach(options());
+  auto keeper = attach(lab_options());
   ASSERT_TRUE(keeper);
   for (int round = 0; round < 10; ++round) {
     pid_t broker = (*keeper)->host_page().broker_pid.load();
     ASSERT_EQ(::kill(broker, SIGKILL), 0);
-    auto lease = attach(options());
+    auto lease = attach(lab_options());
     ASSERT_TRUE(lease) << lease.error().message;
     EXPECT_EQ((*lease)->slot(), 2);
     ASSERT_TRUE(eventually([&] {
@@ -265,8 +252,8 @@ TEST_F(BrokerTest, ClientsDuringATakeoverJustWait) {
 }
 
 TEST_F(BrokerTest, SlotGivenBackWhileNoBrokerAnswersIsFreed) {
-  auto keeper = attach(options());
-  auto lease = attach(options());
+  auto keeper = attach(lab_options());
+  auto lease = attach(lab_options());
   ASSERT_TRUE(keeper && lease);
   pid_t broker = (*keeper)->host_page().broker_pid.load();
   ASSERT_EQ(::kill(broker, SIGKILL), 0);
@@ -275,7 +262,7 @@ TEST_F(BrokerTest, SlotGivenBackWhileNoBrokerAnswersIsFreed) {
 }
 
 TEST_F(BrokerTest, BothBrokersDeadIsAnErrorThatSaysSo) {
-  auto lease = attach(options());
+  auto lease = attach(lab_options());
   ASSERT_TRUE(lease);
   const link::HostPage& page = (*lease)->host_page();
   pid_t broker = page.broker_pid.load(), standby = page.standby_pid.load();
@@ -285,7 +272,7 @@ TEST_F(BrokerTest, BothBrokersDeadIsAnErrorThatSaysSo) {
   ASSERT_TRUE(eventually([] { return lab::count_processes("verbena-broker") == 0; }));
   auto peer = (*lease)->open_peer(1);
   ASSERT_FALSE(peer);
-  auto other = attach(options());
+  auto other = attach(lab_options());
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, EADDRINUSE);
   EXPECT_NE(other.error().message.find("(pid " + std::to_string(::getpid()) + ")"),
@@ -294,12 +281,12 @@ TEST_F(BrokerTest, BothBrokersDeadIsAnErrorThatSaysSo) {
 }
 
 TEST_F(BrokerTest, AForkedChildLeavesTheParentsSlotAlone) {
-  auto lease = attach(options());
+  auto lease = attach(lab_options());
   ASSERT_TRUE(lease);
   Child child([&](int socket) {
     bool clean = (*lease)->abandoned() && (*lease)->udp4() == -1 && !(*lease)->open_peer(1);
     lease->reset();
-    auto own = attach(options());
+    auto own = attach(lab_options());
     lab::say(socket, clean && own ? std::to_string((*own)->slot()) : "wrong");
     lab::hear(socket);
   });
@@ -311,10 +298,10 @@ TEST_F(BrokerTest, AForkedChildLeavesTheParentsSlotAlone) {
 }
 
 TEST_F(BrokerTest, AParentsDeathFreesItsSlotWhileItsChildLives) {
-  auto keeper = attach(options());
+  auto keeper = attach(lab_options());
   ASSERT_TRUE(keeper);
   Child parent([](int socket) {
-    auto lease = attach(options());
+    auto lease = attach(lab_options());
     pid_t child = ::fork();
     if (child == 0) {
       ::pause();
@@ -334,13 +321,13 @@ TEST_F(BrokerTest, AParentsDeathFreesItsSlotWhileItsChildLives) {
 
 TEST_F(BrokerTest, AnotherUidIsRefusedWithAdvice) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another uid";
-  auto lease = attach(options());
+  auto lease = attach(lab_options());
   ASSERT_TRUE(lease);
   Child stranger([](int socket) {
     if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65534, 65534, 65534) != 0) {
       return lab::say(socket, "no setuid");
     }
-    auto refused = attach(options());
+    auto refused = attach(lab_options());
     lab::say(socket, refused ? "attached" : refused.error().message);
   });
   std::string answer = stranger.receive();
@@ -355,7 +342,7 @@ TEST_F(BrokerTest, AForeignHolderOfThePortIsNamed) {
   address.sin_family = AF_INET;
   address.sin_port = htons(4791);
   ASSERT_EQ(::bind(foreign, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  auto lease = attach(options());
+  auto lease = attach(lab_options());
   ASSERT_FALSE(lease);
   EXPECT_EQ(lease.error().code, EADDRINUSE);
   EXPECT_NE(lease.error().message.find("(pid " + std::to_string(::getpid()) + ")"),
@@ -369,7 +356,7 @@ std::string attach_under(rlim_t files) {
   Child child([files](int socket) {
     rlimit limit{files, files};
     ::setrlimit(RLIMIT_NOFILE, &limit);
-    Result<std::unique_ptr<Lease>> lease = attach(options());
+    Result<std::unique_ptr<Lease>> lease = attach(lab_options());
     lab::say(socket, lease ? "attached" : lease.error().message);
     lab::hear(socket, 60000);
   });
@@ -407,7 +394,7 @@ TEST_F(BrokerTest, OutOfDescriptorsTheBrokerSaysSoAndServesAgainAfterwards) {
 }
 
 TEST_F(BrokerTest, AMissingBrokerBinaryIsNamed) {
-  AttachOptions wrong = options();
+  AttachOptions wrong = lab_options();
   wrong.broker_path = "/nonexistent/verbena-broker";
   auto lease = attach(wrong);
   ASSERT_FALSE(lease);
@@ -417,7 +404,7 @@ TEST_F(BrokerTest, AMissingBrokerBinaryIsNamed) {
 
 TEST_F(BrokerTest, MulticastReachesEveryMemberAndOutlivesNobody) {
   uint8_t group[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3};
-  auto a = attach(options()), b = attach(options()), c = attach(options());
+  auto a = attach(lab_options()), b = attach(lab_options()), c = attach(lab_options());
   ASSERT_TRUE(a && b && c);
   constexpr uint32_t kLoopback = 1;
   ASSERT_TRUE((*a)->join(group, kLoopback));
@@ -442,7 +429,7 @@ TEST_F(BrokerTest, MulticastReachesEveryMemberAndOutlivesNobody) {
   // A member that dies: the broker leaves the group before the slot's next owner comes.
   uint8_t slot = (*b)->slot();
   b->reset();
-  auto next = attach(options());
+  auto next = attach(lab_options());
   ASSERT_TRUE(next);
   ASSERT_EQ((*next)->slot(), slot);
   ASSERT_EQ(send(), 16);
@@ -455,7 +442,7 @@ TEST_F(BrokerTest, MulticastReachesEveryMemberAndOutlivesNobody) {
 
 TEST_F(BrokerTest, CountersOfAnotherProcessAreReadable) {
   Child writer([](int socket) {
-    auto lease = attach(options());
+    auto lease = attach(lab_options());
     CountersPage& page = (*lease)->segment().counters;
     name_counter(page.device_names[0], "port_xmit_packets");
     page.device[0].store(7);

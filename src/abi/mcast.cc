@@ -1,7 +1,5 @@
 // Multicast attachments. The engine filters groups per queue pair; the socket of the process joins
 // a group with the first attachment and leaves it with the last.
-#include <pthread.h>
-
 #include <algorithm>
 #include <map>
 
@@ -14,17 +12,18 @@ namespace verbena::abi {
 namespace {
 
 // Queue pairs attached to each group the socket is a member of. Under the process lock. A forked
-// child gets a socket of its own, which is a member of nothing.
+// child gets a socket of its own, which is a member of nothing: entries of another generation are
+// the parent's.
 std::map<Membership, uint32_t>& memberships() {
-  static auto* instance = [] {
-    ::pthread_atfork(nullptr, nullptr, [] { memberships().clear(); });
-    return new std::map<Membership, uint32_t>;
-  }();
+  static auto* instance = new std::map<Membership, uint32_t>;
   return *instance;
 }
 
 // What the device says it can hold: max_mcast_grp, max_mcast_qp_attach.
 int check_room(const host::Limits& limits, const Membership& membership) {
+  std::erase_if(memberships(), [](const auto& entry) {
+    return entry.first.generation != host::fork_generation();
+  });
   auto it = memberships().find(membership);
   if (it == memberships().end() && memberships().size() >= limits.max_mcast_grp)
     return refuse(ENOMEM, "ibv_attach_mcast: the device's max_mcast_grp = {} groups are in use",
@@ -51,6 +50,7 @@ int join(host::Process& process, const Membership& membership) {
 }
 
 void leave(host::Process& process, const Membership& membership) {
+  if (membership.generation != host::fork_generation()) return;
   auto it = memberships().find(membership);
   if (it == memberships().end() || --it->second > 0) return;
   process.leave_multicast(membership.group, static_cast<int>(membership.interface));
@@ -98,7 +98,7 @@ int ibv_attach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
     engine::Gid group = group_of(gid);
     if (int error = check("ibv_attach_mcast", *base, group)) return error;
     auto model = model_of(base->context);
-    Membership membership{group, model->ifindex};
+    Membership membership{group, model->ifindex, host::fork_generation()};
     QpCore& core = *cast(base)->core;
     host::Process& process = host::Process::get();
     host::Process::Guard guard(process);

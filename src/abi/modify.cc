@@ -48,12 +48,22 @@ uint8_t narrow(Wide value) {
   return static_cast<uint8_t>(std::min<uint32_t>(static_cast<uint32_t>(value), UINT8_MAX));
 }
 
+// What a program wrote into an enumeration, which need not be one of its values.
+template <typename Enum>
+uint32_t number_of(const Enum& value) {
+  static_assert(sizeof(Enum) == sizeof(uint32_t));
+  uint32_t number;
+  memcpy(&number, &value, sizeof number);
+  return number;
+}
+
 engine::QpAttributes engine_attributes(const ibv_qp_attr& attr, uint32_t mask) {
   engine::QpAttributes to;
-  to.state = static_cast<engine::QpState>(mask & IBV_QP_STATE ? attr.qp_state : 0);
-  to.current_state = static_cast<engine::QpState>(mask & IBV_QP_CUR_STATE ? attr.cur_qp_state : 0);
-  to.path_mtu = narrow(attr.path_mtu);
-  to.path_mig_state = static_cast<engine::MigState>(narrow(attr.path_mig_state));
+  to.state = static_cast<engine::QpState>(mask & IBV_QP_STATE ? number_of(attr.qp_state) : 0);
+  to.current_state =
+      static_cast<engine::QpState>(mask & IBV_QP_CUR_STATE ? number_of(attr.cur_qp_state) : 0);
+  to.path_mtu = narrow(number_of(attr.path_mtu));
+  to.path_mig_state = static_cast<engine::MigState>(narrow(number_of(attr.path_mig_state)));
   to.qkey = attr.qkey;
   to.rq_psn = attr.rq_psn;
   to.sq_psn = attr.sq_psn;
@@ -173,8 +183,6 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_mask) {
     engine::QueuePair* queue = cast(base)->queue();
     if (!queue) return refuse(EIO, "ibv_modify_qp: the device was closed");
     if (int error = choose_path(process, *queue, mask, wanted)) return error;
-    if ((mask & IBV_QP_STATE) && (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET))
-      process.revoke(*queue);
     if (auto done = queue->modify(process.now(), wanted, mask); !done)
       return refuse(done.error().code, "ibv_modify_qp: QP {:#x}: {}", base->qp_num,
                     done.error().message);

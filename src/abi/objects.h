@@ -165,6 +165,7 @@ struct Staging;  // wr.h
 struct Membership {
   engine::Gid group;
   uint32_t interface = 0;
+  uint32_t generation = 0;  // host::fork_generation() of the process that joined
   auto operator<=>(const Membership&) const = default;
 };
 

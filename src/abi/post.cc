@@ -176,7 +176,8 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     });
     if (error) break;
   }
-  if (queue) queue->flush_posted(host::Process::get().now());
+  if (queue && queue->state() == engine::QpState::kErr)
+    queue->flush_posted(host::Process::get().now());
   if (error) *bad = wr;
   return error;
 }

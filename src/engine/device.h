@@ -81,6 +81,7 @@ class Device {
   // Of one port, 0..kMaxPorts-1; and of all together.
   const Counters& port_counters(uint8_t port) const { return ports_[port]; }
   Counters total_counters() const;
+  Counters& first_port_counters() { return ports_[0]; }  // what belongs to no queue pair
   const DeviceOptions& options() const { return options_; }
   const std::vector<QueuePair*>& queue_pairs() const { return by_index_; }  // null where free
 

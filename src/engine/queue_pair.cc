@@ -138,6 +138,7 @@ int QueuePair::post_send(Instant now, const SendRequest& request) {
   if (state() != QpState::kErr && state() != QpState::kSqe) {
     wake();
   } else {
+    device_.focus(*this);
     requester_.flush(now);
     explain_posted_flush();
   }
@@ -378,7 +379,9 @@ uint32_t QueuePair::flush_receives(Instant now) {
 }
 
 void QueuePair::flush_posted(Instant now) {
-  if (state() == QpState::kErr && flush_receives(now) > 0) explain_posted_flush();
+  if (state() != QpState::kErr) return;
+  device_.focus(*this);
+  if (flush_receives(now) > 0) explain_posted_flush();
 }
 
 // One line per queue pair and cause, however many flush.

@@ -156,10 +156,10 @@ void Requester::on_read_response(Instant now, const RxPacket& packet) {
   uint32_t done = index * bytes;
   uint32_t expected = is_read ? std::min(bytes, work.length - done) : 0;
   if (packet.payload.length != expected || qp_.path_mtu_differs(packet, work.length)) {
-    qp_.explain(
-        fmt::format("READ response PSN {:#x} carries {} bytes where {} belong; do both"
-                    " ends use the same path MTU?",
-                    psn.value(), packet.payload.length, expected));
+    qp_.explain(fmt::format(
+        "READ response PSN {:#x} carries {} bytes where {} belong; do both"
+        " ends use the same path MTU ({} here)?",
+        psn.value(), packet.payload.length, expected, path_mtu_bytes(qp_.attributes_.path_mtu)));
     fail_head(now, WcStatus::kBadRespErr);
     return;
   }

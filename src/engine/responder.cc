@@ -295,7 +295,7 @@ void Responder::act_unreliable(Instant now, const RxPacket& packet, Verdict verd
   if (verdict != Verdict::kDrop && verdict != Verdict::kRnrNak) qp_.explain("dropped: " + why_);
   message_ = Message::kNone;
   expected_ = packet.header.psn + 1;
-  bool faulty = verdict == Verdict::kRemoteOperation;
+  bool faulty = verdict == Verdict::kRemoteOperation && local_status_ == WcStatus::kLocProtErr;
   bool too_short = verdict == Verdict::kInvalidRequest && local_status_ == WcStatus::kLocLenErr;
   if (!qp_.has_taken_ || !(faulty || (too_short && qp_.init_.srq))) return;
   WorkCompletion completion;

@@ -234,8 +234,11 @@ Verdict Responder::check_key(const RxPacket& packet, const wire::OpcodeInfo& inf
   }
   if (length == 0) return Verdict::kExecute;  // C9-88: key and address of nothing are not checked
   uint32_t needed = needed_access(header, info);
-  memory::Grant grant =
-      qp_.device_.keys().check_remote(rkey, domain(), qp_.qpn_, address, length, needed);
+  // READ and WRITE touch their bytes packet by packet: a request for 2 GiB costs nothing here.
+  bool piecewise =
+      info.operation == wire::Operation::kReadRequest || info.operation == wire::Operation::kWrite;
+  memory::Grant grant = qp_.device_.keys().check_remote(rkey, domain(), qp_.qpn_, address, length,
+                                                        needed, !piecewise);
   if (grant.error == memory::KeyError::kNone) return Verdict::kExecute;
   // A WRITE with immediate has taken a receive: it reports the access as its own side's fault.
   WcStatus local = info.immediate ? WcStatus::kLocAccessErr : WcStatus::kRemAccessErr;

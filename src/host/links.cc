@@ -131,8 +131,12 @@ void Links::count_drops(engine::Device& engine) {
   const link::UdpReceiveCounters& counters = udp_->receive_counters();
   uint64_t malformed = counters.truncated;
   for (uint64_t n : counters.parse_errors) malformed += n;
-  engine.counters().rx_icrc_encapsulated = counters.icrc_errors;
-  engine.counters().rx_malformed = malformed;
+  // Nobody's packets: the first device's, whichever counts now.
+  engine::Counters& to = engine.first_port_counters();
+  to.rx_icrc_encapsulated += counters.icrc_errors - counted_icrc_errors_;
+  to.rx_malformed += malformed - counted_malformed_;
+  counted_icrc_errors_ = counters.icrc_errors;
+  counted_malformed_ = malformed;
 }
 
 void Links::explain_losses(engine::Device& engine, Instant now) {
@@ -173,14 +177,14 @@ void Links::awake() {
 // --- what same-host peers may read, and what the wire still points at
 
 void Links::revoke(uint32_t qpn) {
-  udp_->flush();
+  udp_->let_go();
   local_->revoke(qpn);
 }
 void Links::publish_key(uint32_t key) {
   local_->publish_key(key);
 }
 void Links::withdraw_key(uint32_t key) {
-  udp_->flush();
+  udp_->let_go();
   local_->withdraw_key(key);
 }
 

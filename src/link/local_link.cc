@@ -17,6 +17,7 @@ struct RemotePiece {
 };
 
 constexpr uint8_t kMaxPathMtuCode = 5;
+constexpr std::chrono::milliseconds kMaxAwait{100};
 constexpr size_t kRecordsPerTurn = 64;  // of one sender, before the next one's turn
 
 }  // namespace
@@ -81,6 +82,10 @@ LocalLink::Peer* LocalLink::peer(uint8_t slot, int patience_ms) {
   } else {
     Opened opened = directory_.open_area(slot, patience_ms, peer.opened);
     bool usable = opened == Opened::kOpen && peer.opened.generation == generation;
+    if (opened != Opened::kLater)
+      peer.asked_since.reset();
+    else if (!peer.asked_since)
+      peer.asked_since = std::chrono::steady_clock::now();
     if (!usable) peer.opened = {};
     if (opened == Opened::kNobody) {
       peer.refused_generation = generation;
@@ -89,8 +94,17 @@ LocalLink::Peer* LocalLink::peer(uint8_t slot, int patience_ms) {
     if (!usable) return nullptr;
   }
   peer.refusals = 0;
+  peer.asked_since.reset();
   peer.writer = RingWriter(peer.opened.area->rings[slot_]);
   return &peer;
+}
+
+// Whether packets of or to `slot` are kept because the broker is about to say where its ring is. On
+// a crowded machine that takes a while, and a loss costs a whole timeout; but one stopped broker
+// must not stop the traffic with everybody else.
+bool LocalLink::awaits(uint8_t slot) const {
+  const Peer& peer = peers_[slot];
+  return peer.asked_since && std::chrono::steady_clock::now() - *peer.asked_since < kMaxAwait;
 }
 
 bool LocalLink::send(const engine::TxPacket& packet) {
@@ -126,6 +140,7 @@ bool LocalLink::forward(uint8_t slot, const engine::RxPacket& packet) {
 bool LocalLink::write(uint8_t slot, const Out& out, const memory::Payload& payload) {
   Peer* to = peer(slot);
   if (!to) {
+    if (awaits(slot)) return false;
     ++counters_.tx_no_peer;
     return true;
   }
@@ -229,6 +244,9 @@ bool LocalLink::drain(uint8_t slot, Visitor& visit, size_t& budget) {
     uint32_t kind = 0;
     std::span<uint8_t> record = reader.next(kind);
     if (record.empty()) break;
+    if (kind == static_cast<uint32_t>(RecordKind::kReference) && eligible(slot) && !peer(slot) &&
+        awaits(slot))
+      break;
     visit_record(slot, kind, record, visit);
     reader.pop();
     --budget;
@@ -267,9 +285,14 @@ void LocalLink::visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> rec
   if (reference) {
     // Addresses are the sender's: fetching them can only read the sender.
     count = body.segments;
-    Peer* from = eligible(slot) ? peer(slot) : nullptr;
-    if (count > kMaxRecordSegments || count * sizeof(RemotePiece) > rest.size() || !from) {
+    if (count > kMaxRecordSegments || count * sizeof(RemotePiece) > rest.size() ||
+        !eligible(slot)) {
       ++counters_.rx_malformed;
+      return;
+    }
+    Peer* from = peer(slot);
+    if (!from) {
+      ++counters_.rx_no_peer;
       return;
     }
     uint64_t total = 0;

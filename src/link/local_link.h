@@ -3,8 +3,10 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "engine/transfer.h"
 #include "link/foreign_reader.h"
@@ -32,6 +34,7 @@ struct LocalCounters {
   uint64_t rx_by_reference = 0;
   uint64_t rx_forwarded = 0;  // strays of the UDP link that a neighbour handed on
   uint64_t rx_stale = 0;      // dropped: from a process that no longer has its slot
+  uint64_t rx_no_peer = 0;    // dropped: the sender's memory could not be opened
   uint64_t rx_malformed = 0;  // dropped: a record that is no packet
 };
 
@@ -50,8 +53,9 @@ class LocalLink : public engine::PacketSink {
   // a broker that may not get a processor for milliseconds. False: nobody has the slot, or the
   // broker has not answered within 20 ms.
   bool prepare(uint8_t slot) { return peer(slot, kControlPatienceMs) != nullptr; }
-  // To the process that has the slot of header.dest_qpn; a slot nobody has, or whose ring the
-  // broker has not opened yet, swallows the packet. False: its ring is full.
+  // To the process that has the slot of header.dest_qpn; a slot nobody has swallows the packet.
+  // False: its ring is full, or the broker has not opened it yet; after 100 ms of that the slot
+  // swallows too.
   bool send(const engine::TxPacket& packet) override;
   // Hands on a packet that the kernel delivered to the wrong slot; it arrives as kWire there.
   bool forward(uint8_t slot, const engine::RxPacket& packet);
@@ -88,13 +92,15 @@ class LocalLink : public engine::PacketSink {
     PeerArea opened;
     RingWriter writer;
     uint32_t refused_generation = 0;  // could not be opened: do not ask for every packet
-    uint32_t refusals = 0;            // packets since then
+    std::optional<std::chrono::steady_clock::time_point> asked_since;  // the broker, in vain so far
+    uint32_t refusals = 0;                                             // packets since then
     bool rung = true;
   };
   struct Body;  // of a record
   struct Out;
 
   Peer* peer(uint8_t slot, int patience_ms = kPacketPatienceMs);
+  bool awaits(uint8_t slot) const;
   bool write(uint8_t slot, const Out& out, const memory::Payload& payload);
   void visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> record, Visitor& visit);
   bool drain(uint8_t slot, Visitor& visit, size_t& budget);

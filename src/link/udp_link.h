@@ -34,6 +34,8 @@ class UdpLink : public engine::PacketSink {
   bool send(const engine::TxPacket& packet) override { return sender_.send(packet); }
   // Sends what is staged. False: the socket is full and packets wait; call again soon.
   bool flush() { return sender_.flush(); }
+  // Payload that staged packets point at may change now: what the socket does not take is dropped.
+  void let_go() { sender_.let_go(); }
   bool blocked() const { return sender_.blocked(); }
 
   // Shows every packet that waits in the sockets (bounded per call) to `visit`; its payload is

@@ -409,6 +409,14 @@ void UdpSender::count_drop(int error, uint64_t packets) {
   }
 }
 
+void UdpSender::let_go() {
+  if (flush()) return;
+  for (; next_batch_ < batches_.size(); ++next_batch_)
+    count_drop(EAGAIN, batches_[next_batch_].packets);
+  blocked_ = false;
+  reset();
+}
+
 void UdpSender::reset() {
   packets_.clear();
   batches_.clear();

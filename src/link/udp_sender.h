@@ -39,6 +39,7 @@ class UdpSender {
 
   bool send(const engine::TxPacket& packet);
   bool flush();
+  void let_go();
   bool blocked() const { return blocked_; }
   void spoil_next() { spoil_next_ = true; }
   uint16_t source_port(bool ipv4) const { return ipv4 ? source_port4_ : source_port6_; }

@@ -21,8 +21,11 @@ struct sigaction before_segv, before_bus;
 __attribute__((tls_model("initial-exec"))) thread_local sigjmp_buf* landing = nullptr;
 
 void hand_on(int number, siginfo_t* info, void* context) {
-  const struct sigaction& before = number == SIGBUS ? before_bus : before_segv;
+  struct sigaction& kept = number == SIGBUS ? before_bus : before_segv;
+  const struct sigaction before = kept;
+  if (before.sa_flags & SA_RESETHAND) kept = {};
   if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(number, info, context);
+  if (before.sa_handler == SIG_IGN && info->si_code <= 0) return;
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
     return before.sa_handler(number);
   // The faulting instruction runs again and meets the default: the core shows where it is. A signal
@@ -74,10 +77,9 @@ bool present(const uint8_t* address, size_t length, bool write) {
   if (length == 0 || !installed.load(std::memory_order_relaxed)) return true;
   auto probe = [](const uint8_t* at, bool writing) {
     std::atomic_ref<uint8_t> byte(*const_cast<uint8_t*>(at));
-    if (writing)
-      byte.fetch_or(0, std::memory_order_relaxed);
-    else
-      (void)byte.load(std::memory_order_relaxed);
+    uint8_t value = byte.load(std::memory_order_relaxed);
+    // Not fetch_or(0), which compilers may turn into a load.
+    if (writing) byte.compare_exchange_strong(value, value, std::memory_order_relaxed);
   };
   return guarded([&] {
     const uint8_t* last = address + length - 1;

@@ -91,12 +91,13 @@ MemoryWindow* KeyTable::find_window(uint32_t key) const {
   return entry ? entry->window : nullptr;
 }
 
-Grant KeyTable::within(const MemoryRegion& region, uint64_t offset, uint64_t length,
-                       bool write) const {
+Grant KeyTable::within(const MemoryRegion& region, uint64_t offset, uint64_t length, bool write,
+                       bool touch) const {
   if (offset > region.length || length > region.length - offset)
     return {KeyError::kOutOfRange, nullptr, region.backing};
   // Not base + offset: null regions and those of the whole address space have no base.
   uint8_t* address = reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(region.base) + offset);
+  if (!touch) return {KeyError::kNone, address, region.backing, region.key};
   if (region.backing == Backing::kOnDemand && length > 0 && populate_ &&
       !populate_(address, length, write))
     return {KeyError::kNotPresent, nullptr, region.backing};
@@ -114,11 +115,11 @@ Grant KeyTable::check_local(uint32_t lkey, const ProtectionDomain* domain, uint6
   if (region.domain != domain) return {KeyError::kOtherDomain};
   if (write && !(region.access & kLocalWrite)) return {KeyError::kNoPermission};
   if (address < region.iova) return {KeyError::kOutOfRange};
-  return within(region, address - region.iova, length, write);
+  return within(region, address - region.iova, length, write, true);
 }
 
 Grant KeyTable::check_remote(uint32_t rkey, const ProtectionDomain* domain, uint32_t qpn,
-                             uint64_t address, uint64_t length, uint32_t needed) const {
+                             uint64_t address, uint64_t length, uint32_t needed, bool touch) const {
   const Entry* entry = find(rkey);
   if (!entry) return {};
   bool write = (needed & (kRemoteWrite | kRemoteAtomic)) != 0;
@@ -127,7 +128,7 @@ Grant KeyTable::check_remote(uint32_t rkey, const ProtectionDomain* domain, uint
     if (region.domain != domain) return {KeyError::kOtherDomain};
     if ((region.access & needed) != needed) return {KeyError::kNoPermission};
     if (address < region.iova) return {KeyError::kOutOfRange};
-    return within(region, address - region.iova, length, write);
+    return within(region, address - region.iova, length, write, touch);
   }
   const MemoryWindow& window = *entry->window;
   if (window.domain != domain) return {KeyError::kOtherDomain};
@@ -139,7 +140,7 @@ Grant KeyTable::check_remote(uint32_t rkey, const ProtectionDomain* domain, uint
       length > window.length - (address - start))
     return {KeyError::kOutOfRange};
   uint64_t offset_in_region = window.address - window.region->iova + (address - start);
-  return within(*window.region, offset_in_region, length, write);
+  return within(*window.region, offset_in_region, length, write, touch);
 }
 
 }  // namespace verbena::memory

@@ -112,8 +112,9 @@ class KeyTable {
                     uint64_t length, bool write) const;
   // Remote check (IBA 9.7.4.1.6, 10.6.7): rkey of a region or bound window, domain or queue pair,
   // every bit of `needed`, range inside without 64-bit wrap.
+  // `touch` false: whether the bytes are present is not asked; whoever accesses them will.
   Grant check_remote(uint32_t rkey, const ProtectionDomain* domain, uint32_t qpn, uint64_t address,
-                     uint64_t length, uint32_t needed) const;
+                     uint64_t length, uint32_t needed, bool touch = true) const;
 
   static constexpr uint32_t kMaxKeys = 1u << 20;
 
@@ -125,7 +126,8 @@ class KeyTable {
   };
   Entry* claim();
   const Entry* find(uint32_t key) const;
-  Grant within(const MemoryRegion& region, uint64_t offset, uint64_t length, bool write) const;
+  Grant within(const MemoryRegion& region, uint64_t offset, uint64_t length, bool write,
+               bool touch) const;
 
   std::vector<Entry> entries_;
   std::vector<uint32_t> free_;

@@ -1,5 +1,6 @@
 """Unmodified programs over a library built with a sanitizer, whose runtime is preloaded into them
-(harness.environment): what the library does wrong in a program of others is reported and ends it."""
+(harness.environment): what the library does wrong in a program of others is reported and ends
+it."""
 
 import re
 

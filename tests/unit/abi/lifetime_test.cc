@@ -181,7 +181,7 @@ TEST_F(Verbs, AForkedChildCannotUseTheParentsQueuePairs) {
 }
 
 // One datagram to `group` through the queue pair itself; true when it comes back.
-bool hears_itself(ibv_context* context, ibv_pd* pd, const ibv_gid& group) {
+bool hears_itself(ibv_context* context, ibv_pd* pd, const ibv_gid& group, ibv_qp* inherited) {
   ibv_cq* cq = ibv_create_cq(context, 8, nullptr, nullptr, 0);
   ibv_qp* qp = make_ud(pd, cq);
   CHILD_EXPECTS(qp != nullptr);
@@ -196,6 +196,8 @@ bool hears_itself(ibv_context* context, ibv_pd* pd, const ibv_gid& group) {
   attr.qp_state = IBV_QPS_RTS;
   CHILD_EXPECTS(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
   CHILD_EXPECTS(ibv_attach_mcast(qp, &group, 0) == 0);
+  // The parent's attachment was never this socket's.
+  CHILD_EXPECTS(ibv_detach_mcast(inherited, &group, 0) == 0);
   char buffer[128] = "to the group";
   ibv_mr* mr = ibv_reg_mr(pd, buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE);
   ibv_sge sge{reinterpret_cast<uint64_t>(buffer), sizeof buffer, mr->lkey};
@@ -234,7 +236,7 @@ TEST_F(Verbs, AForkedChildJoinsItsGroupsItself) {
   ibv_qp* qp = make_ud(pd_, cq);
   ibv_gid group = group_gid();
   ASSERT_EQ(ibv_attach_mcast(qp, &group, 0), 0);
-  EXPECT_TRUE(in_child([&] { return hears_itself(context_, pd_, group); }));
+  EXPECT_TRUE(in_child([&] { return hears_itself(context_, pd_, group, qp); }));
   EXPECT_EQ(ibv_detach_mcast(qp, &group, 0), 0);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);

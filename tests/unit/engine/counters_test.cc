@@ -26,6 +26,23 @@ TEST(Ports, CountApart) {
   EXPECT_EQ(rig.device.port_counters(1).port_xmit_packets, 0u);
 }
 
+TEST(Ports, CountWhatIsPostedInTheErrorState) {
+  RigOptions options;
+  Rig rig(options);
+  options.port = 3;
+  QueuePair* other = rig.make(options);
+  ASSERT_TRUE(rig.modify(other, QpState::kErr));
+  rig.send(10);  // the first port's work in between
+  rig.transmit();
+  ASSERT_EQ(other->post_send(rig.now, rig.request(WrOpcode::kSend, {rig.sge(0, 30)})), 0);
+  ASSERT_EQ(other->post_receive(7, {}), 0);
+  other->flush_posted(rig.now);
+  EXPECT_EQ(rig.device.port_counters(3).req_cqe_flush_error, 1u);
+  EXPECT_EQ(rig.device.port_counters(3).resp_cqe_flush_error, 1u);
+  EXPECT_EQ(rig.device.port_counters(0).req_cqe_flush_error, 0u);
+  EXPECT_EQ(rig.device.port_counters(0).resp_cqe_flush_error, 0u);
+}
+
 TEST(Ports, CountWhatTheirQueuePairsReceive) {
   RigOptions options{.type = QpType::kUd};
   Rig rig(options);

@@ -48,22 +48,13 @@ uint8_t narrow(Wide value) {
   return static_cast<uint8_t>(std::min<uint32_t>(static_cast<uint32_t>(value), UINT8_MAX));
 }
 
-// What a program wrote into an enumeration, which need not be one of its values.
-template <typename Enum>
-uint32_t number_of(const Enum& value) {
-  static_assert(sizeof(Enum) == sizeof(uint32_t));
-  uint32_t number;
-  memcpy(&number, &value, sizeof number);
-  return number;
-}
-
 engine::QpAttributes engine_attributes(const ibv_qp_attr& attr, uint32_t mask) {
   engine::QpAttributes to;
-  to.state = static_cast<engine::QpState>(mask & IBV_QP_STATE ? number_of(attr.qp_state) : 0);
+  to.state = static_cast<engine::QpState>(mask & IBV_QP_STATE ? attr.qp_state : 0);
   to.current_state =
-      static_cast<engine::QpState>(mask & IBV_QP_CUR_STATE ? number_of(attr.cur_qp_state) : 0);
-  to.path_mtu = narrow(number_of(attr.path_mtu));
-  to.path_mig_state = static_cast<engine::MigState>(narrow(number_of(attr.path_mig_state)));
+      static_cast<engine::QpState>(mask & IBV_QP_CUR_STATE ? attr.cur_qp_state : 0);
+  to.path_mtu = narrow(attr.path_mtu);
+  to.path_mig_state = static_cast<engine::MigState>(narrow(attr.path_mig_state));
   to.qkey = attr.qkey;
   to.rq_psn = attr.rq_psn;
   to.sq_psn = attr.sq_psn;

@@ -51,8 +51,7 @@ uint8_t narrow(Wide value) {
 engine::QpAttributes engine_attributes(const ibv_qp_attr& attr, uint32_t mask) {
   engine::QpAttributes to;
   to.state = static_cast<engine::QpState>(mask & IBV_QP_STATE ? attr.qp_state : 0);
-  to.current_state =
-      static_cast<engine::QpState>(mask & IBV_QP_CUR_STATE ? attr.cur_qp_state : 0);
+  to.current_state = static_cast<engine::QpState>(mask & IBV_QP_CUR_STATE ? attr.cur_qp_state : 0);
   to.path_mtu = narrow(attr.path_mtu);
   to.path_mig_state = static_cast<engine::MigState>(narrow(attr.path_mig_state));
   to.qkey = attr.qkey;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -125,7 +126,7 @@ class Process {
   Result<void> start_thread();
   void background();
   void lock_behind_others();
-  bool prepare_sleep(const Progress& last, Instant& until);
+  std::optional<Instant> prepare_sleep(const Progress& last);
   int drive_until_readable(int fd, bool& step_back);
 
   static void leave();

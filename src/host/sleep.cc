@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "host/process.h"
 #include "host/process_state.h"
@@ -74,12 +75,11 @@ int wait_alone(int fd) {
 
 // --- going to sleep
 
-// Decides whether the caller may sleep and until when; with it the links are told to ring. False:
-// there is work now.
-bool Process::prepare_sleep(const Progress& last, Instant& until) {
+// Until when the caller may sleep on the links, which are told to ring; nothing: there is work now.
+std::optional<Instant> Process::prepare_sleep(const Progress& last) {
   State& state = *state_;
-  if (last.packets != 0 || !last.drained || last.more) return false;
-  until = std::min(
+  if (last.packets != 0 || !last.drained || last.more) return {};
+  Instant until = std::min(
       {engine_->next_deadline(), links_->next_deadline(), state.publisher.deadline(*engine_)});
   if (last.blocked) {
     state.retry_after = std::clamp(state.retry_after * 2, kMinRetry, kMaxRetry);
@@ -87,9 +87,9 @@ bool Process::prepare_sleep(const Progress& last, Instant& until) {
   } else {
     state.retry_after = {};
   }
-  if (!links_->prepare_to_sleep()) return false;
+  if (!links_->prepare_to_sleep()) return {};
   state.watch.sleeping_until(until);
-  return true;
+  return until;
 }
 
 // The caller does not sleep on the links (any more). If nobody does, peers may send without
@@ -173,10 +173,9 @@ void Process::background() {
         break;
       case Watch::Mode::kWatching: {
         Progress progress = drive(true, true);
-        if (prepare_sleep(progress, until))
-          count += links_->fill(fds + 1);
-        else
-          until = Instant{0};
+        std::optional<Instant> sleep = prepare_sleep(progress);
+        if (sleep) count += links_->fill(fds + 1);
+        until = sleep.value_or(Instant{0});
         break;
       }
     }
@@ -203,17 +202,17 @@ void Process::doze() {
   lock();
   Progress nothing;
   nothing.now = now();
-  Instant until;
-  bool asleep = links_ && prepare_sleep(nothing, until);
+  std::optional<Instant> sleep;
+  if (links_) sleep = prepare_sleep(nothing);
   size_t count = 1;
   fds[0] = {state.wake_drivers.get(), POLLIN, 0};
-  if (asleep) {
+  if (sleep) {
     count += links_->fill(fds + 1);
     ++state.dozers;
   }
   unlock();
-  if (asleep) {
-    until = std::min(until, nothing.now + RestPolicy::kMaxDoze);
+  if (sleep) {
+    Instant until = std::min(*sleep, nothing.now + RestPolicy::kMaxDoze);
     if (sleep_on(fds, count, nothing.now, until) > 0) {
       clear(fds[0]);
       clear(fds[1]);
@@ -290,14 +289,13 @@ int Process::drive_until_readable(int fd, bool& step_back) {
       return 0;
     }
     Progress progress = drive(true, true);
-    Instant until{0};
     size_t count = 2;
     fds[0] = {fd, POLLIN, 0};
     fds[1] = {state.wake_drivers.get(), POLLIN, 0};
-    bool asleep = prepare_sleep(progress, until);
-    if (asleep) count += links_->fill(fds + 2);
+    std::optional<Instant> sleep = prepare_sleep(progress);
+    if (sleep) count += links_->fill(fds + 2);
     unlock();
-    int ready = sleep_on(fds, count, now(), until);
+    int ready = sleep_on(fds, count, now(), sleep.value_or(Instant{0}));
     if (ready < 0) {
       if (errno != EINTR) return errno;
       if (handlers_want_interruption()) return EINTR;
@@ -308,7 +306,7 @@ int Process::drive_until_readable(int fd, bool& step_back) {
       if (count > 2) clear(fds[2]);
     }
     if (fds[0].revents != 0) return 0;
-    if (asleep) ++fruitless;
+    if (sleep) ++fruitless;
   }
 }
 

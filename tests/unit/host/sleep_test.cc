@@ -68,22 +68,23 @@ void event_ping_pong(int socket, bool first, int rounds, Style style) {
     if (sent < rounds) send();
   }
   for (size_t i = marks.size() - 1; i > 0; --i) marks[i] -= marks[i - 1];
-  std::nth_element(marks.begin() + 1, marks.begin() + rounds / 2, marks.end());
-  say(socket, std::to_string(marks[static_cast<size_t>(rounds) / 2] * 1e6 / 2));
+  std::nth_element(marks.begin() + 1, marks.begin() + rounds / 10, marks.end());
+  say(socket, std::to_string(marks[static_cast<size_t>(rounds) / 10] * 1e6 / 2));
   hear(socket);
 }
 
+constexpr int kRounds = 3000;
+
 void run_event_ping_pong(Style style) {
-  constexpr int kRounds = 3000;
   Child b([style](int socket) { event_ping_pong(socket, false, kRounds, style); });
   Child a([style](int socket) { event_ping_pong(socket, true, kRounds, style); });
   introduce(a, b);
   b.send("go");
   a.send("go");
   std::string us = a.receive(60000);
-  printf("2-byte SEND by events, one way: %s us median\n", us.c_str());
+  printf("2-byte SEND by events, one way: %s us, the tenth percentile\n", us.c_str());
   ASSERT_FALSE(us.empty());
-  EXPECT_LT(std::stod(us), 500.0);  // a hand-over that waits for a tick costs 1000
+  EXPECT_LT(std::stod(us), 500.0);  // if nine in ten hand-overs wait for a tick of 1000
   b.receive();
   a.send("end");
   b.send("end");
@@ -96,6 +97,48 @@ TEST_P(Roads, events_by_blocking_in_the_channel) {
 }
 TEST_P(Roads, events_by_poll_on_the_descriptor) {
   run_event_ping_pong(Style::kPoll);
+}
+
+// Packets that come just when the receiver, which has no timer running, goes to sleep.
+TEST_P(Roads, no_packet_is_slept_through) {
+  constexpr int kPackets = 40'000;
+  Child b([](int socket) {
+    Peer peer;
+    for (int i = 0; i < 32; ++i) DEMAND(peer.post_receive(64, 64) == 0);
+    meet(socket, peer);
+    for (int i = 0; i < kPackets; ++i) {
+      DEMAND(sleep_for_completion(peer, Style::kBlock).status == WcStatus::kSuccess);
+      DEMAND(peer.post_receive(64, 64) == 0);
+    }
+    hear(socket);
+  });
+  Child a([](int socket) {
+    PeerOptions options;
+    options.timeout = 18;  // 1.07 s
+    options.retry_cnt = 0;
+    Peer peer(options);
+    meet(socket, peer);
+    Prng prng(11);
+    int late = 0;
+    for (int i = 0; i < kPackets; ++i) {
+      double posted = seconds_now();
+      DEMAND(peer.post_send(WrOpcode::kSend, 0, 2, 0) == 0);
+      DEMAND(peer.wait().status == WcStatus::kSuccess);
+      if (seconds_now() - posted > 0.001) ++late;
+      for (uint64_t spin = prng.below(3000); spin > 0; --spin) __builtin_ia32_pause();
+    }
+    say(socket, std::to_string(late));
+  });
+  introduce(a, b);
+  std::string late = a.receive(60000);
+  ASSERT_FALSE(late.empty());
+  // A sleeper wakes at the latest to publish its counters, after 10 ms. Where the bell is missed,
+  // one packet in seven is late; the scheduler makes one in a thousand so.
+  printf("%s of %d late\n", late.c_str(), kPackets);
+  EXPECT_LT(std::stoi(late), kPackets / 20);
+  b.send("end");
+  EXPECT_EQ(a.wait(), 0);
+  EXPECT_EQ(b.wait(), 0);
 }
 
 TEST_P(Roads, blocked_process_does_not_wake_until_something_comes) {

@@ -1,11 +1,13 @@
 // sigsetjmp around the copy, siglongjmp from the handler, everything else handed on.
 #include "memory/fault_guard.h"
 
-#include <csetjmp>
-#include <csignal>
+#include <ucontext.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <cstring>
 #include <mutex>
 
 namespace verbena::memory {
@@ -36,10 +38,20 @@ void hand_on(int number, siginfo_t* info, void* context) {
   if (info->si_code <= 0) ::raise(number);
 }
 
+// Our own action blocks nothing, but whoever wraps sigaction may add to it (thread sanitizer blocks
+// everything), and a jump past the kernel's return would leave that blocked: the next fault kills.
+void restore_mask(const ucontext_t& interrupted) {
+  sigset_t mask;
+  ::sigemptyset(&mask);
+  std::memcpy(&mask, &interrupted.uc_sigmask, _NSIG / 8);  // as much as the kernel fills in
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+}
+
 void on_fault(int number, siginfo_t* info, void* context) {
   sigjmp_buf* to = landing;
   if (!to || info->si_code <= 0) return hand_on(number, info, context);
   landing = nullptr;
+  restore_mask(*static_cast<ucontext_t*>(context));
   siglongjmp(*to, 1);
 }
 

@@ -65,6 +65,27 @@ TEST_F(FaultGuard, ACopyEndsAtTheFault) {
   EXPECT_FALSE(payload.copy_out(0, target.at, kPage));
 }
 
+// Whoever wraps sigaction may block signals while the guard's handler runs (thread sanitizer does).
+TEST_F(FaultGuard, LeavesNoSignalBlocked) {
+  EXPECT_EXIT(
+      {
+        install_fault_guard();
+        struct sigaction guard{};
+        sigaction(SIGSEGV, nullptr, &guard);
+        guard.sa_flags &= ~SA_NODEFER;
+        sigfillset(&guard.sa_mask);
+        sigaction(SIGSEGV, &guard, nullptr);
+        Pages gone(1);
+        munmap(gone.at, kPage);
+        int refused = 0;
+        for (int i = 0; i < 3; ++i) refused += !present(gone.at, kPage, false);
+        sigset_t blocked;
+        sigprocmask(SIG_SETMASK, nullptr, &blocked);
+        _exit(refused == 3 && sigismember(&blocked, SIGTERM) == 0 ? 42 : 1);
+      },
+      testing::ExitedWithCode(42), "");
+}
+
 sigjmp_buf own_landing;
 int own_faults = 0;
 void own_handler(int) {

@@ -35,6 +35,11 @@ inside && /[^ ]/ { reason = reason (reason == "" ? "" : " ") $0; next }
 
 /^SKIP: / { report("all", substr($0, 7)) }
 
+# A test that is a run of tests (scripts/sanitize): what was skipped there, and what it left out.
+/^Skipped: / { printf "Skipped: %s: %s\n", test, substr($0, 10); ++count }
+/^Left to / { printf "%s: %s\n", test, $0; ++left }
+
 END {
+  if (left && !count) printf "\n"
   if (count) printf "\nSkipped cases: %d (listed above; a program may pass without them)\n\n", count
 }

@@ -45,6 +45,13 @@ What it does in one sentence. ... skipped "ucx_info is not 'there'"
 5/35 Testing: tshark_test
 5/35 Test: tshark_test
 SKIP: tshark is not installed
+6/35 Testing: sanitize_asan
+6/35 Test: sanitize_asan
+Left to `make sanitize`: slow_test
+ 1/36 Test  #2: fast_test ..................   Passed    0.07 sec
+Skipped: fast_test: A.b: a reason
+
+Skipped cases: 1 (listed above; a program may pass without them)
 """
 
 
@@ -63,8 +70,10 @@ class Skipped(unittest.TestCase):
             "Skipped: apps_paths: test_ns: no user namespaces for users here",
             "Skipped: apps_paths: test_ucx: ucx_info is not 'there'",
             "Skipped: tshark_test: all: tshark is not installed",
+            "sanitize_asan: Left to `make sanitize`: slow_test",
+            "Skipped: sanitize_asan: fast_test: A.b: a reason",
             "",
-            "Skipped cases: 5 (listed above; a program may pass without them)",
+            "Skipped cases: 6 (listed above; a program may pass without them)",
             ""])
 
     def test_nothing_skipped_is_nothing_said(self):

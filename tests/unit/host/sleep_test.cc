@@ -136,7 +136,9 @@ TEST_P(Roads, no_packet_is_slept_through) {
   // one packet in seven is late; the scheduler makes one in a thousand so.
   printf("%s of %d late\n", late.c_str(), kPackets);
   // Thread sanitizer makes everything late; it looks for races here.
-  if (!kThreadSanitizer) EXPECT_LT(std::stoi(late), kPackets / 20);
+  if (!kThreadSanitizer) {
+    EXPECT_LT(std::stoi(late), kPackets / 20);
+  }
   b.send("end");
   EXPECT_EQ(a.wait(), 0);
   EXPECT_EQ(b.wait(), 0);

@@ -288,14 +288,14 @@ TEST_F(LocalLinkTest, SlotsAreReusedCleanlyOnBothSides) {
     EXPECT_EQ(verdict, "ok") << "round " << round;
     Message message(slot, 1, 100, false);
     uint64_t before = self.link->counters().tx_packets;
-    EXPECT_TRUE(self.link->send(message.get()));
+    EXPECT_TRUE(eventually([&] { return self.link->send(message.get()); }));
     EXPECT_EQ(self.link->counters().tx_packets, before + 1);
     other.send("6 3000 0");  // left unread until its slot has a new owner
     ASSERT_EQ(other.receive(), "sent");
     other.kill(SIGKILL);
     other.wait();
     ASSERT_TRUE(eventually([&] { return self.lease->host_page().rows[slot].flags.load() == 0; }));
-    EXPECT_TRUE(self.link->send(message.get()));  // swallowed
+    EXPECT_TRUE(eventually([&] { return self.link->send(message.get()); }));  // swallowed
     EXPECT_EQ(self.link->counters().tx_no_peer, static_cast<uint64_t>(round + 1));
     if (round == 1) self.link->receive([](const RxPacket&) {});
   }
@@ -305,6 +305,7 @@ TEST_F(LocalLinkTest, SlotsAreReusedCleanlyOnBothSides) {
 
 TEST_F(LocalLinkTest, HostileRecordsAreCountedNotFollowed) {
   Endpoint self, other;
+  eventually([&] { return other.link->prepare(self.slot()) && self.link->prepare(other.slot()); });
   LocalArea& area = self.lease->segment().local;
   Ring& ring = area.rings[other.slot()];
   Prng prng(17);

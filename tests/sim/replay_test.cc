@@ -206,7 +206,7 @@ struct Case {
   bool never_receives = false;
 };
 
-// --- rxe asks, we answer. Left out here: rc_mw (the window is bound where no capture sees it),
+// --- rxe asks, we answer. Left out: rc_mw (the window is bound where no capture sees it),
 // swap_send and drop_faa (captured before the swap and the loss, and no answer tells which packet
 // it was).
 
@@ -228,6 +228,9 @@ class Responding {
   }
 
   void run() {
+    for (const Captured& p : packets_)
+      if ((p.header.aeth.syndrome & 0xe0) == 0x20)
+        player_->at.min_rnr_timer = p.header.aeth.syndrome & 0x1f;
     player_->ready();
     if (!case_.no_receives && !case_.never_receives) post_receives(200);
     size_t last = packets_.size();
@@ -293,13 +296,15 @@ class Responding {
     return receives_;
   }
 
-  // Bytes that rxe will answer with and nobody has written were there before.
+  // Bytes that rxe will answer with and no WRITE has put there were there before.
   void know(uint64_t address, const uint8_t* bytes, size_t count, bool keep) {
     for (size_t i = 0; i < count; ++i) {
       size_t at = address + i - player_->region.iova;
       if (at >= player_->region.length || (keep && known_.contains(at))) continue;
-      if (keep) player_->memory[at] = bytes[i];
-      known_.insert(at);
+      if (keep)
+        player_->memory[at] = bytes[i];  // its program may have changed it between two READs
+      else
+        known_.insert(at);
     }
   }
 
@@ -323,6 +328,7 @@ class Responding {
       if (a.info().operation == Operation::kAtomicAcknowledge && index == 0) {
         uint64_t original = a.header.atomic_original;
         know(header.atomic.address, reinterpret_cast<uint8_t*>(&original), 8, true);
+        know(header.atomic.address, reinterpret_cast<uint8_t*>(&original), 8, false);
       }
     }
     player_->feed(p, header);
@@ -361,6 +367,8 @@ TEST(Replay, OurResponderAnswersAsRxeDoes) {
   constexpr const char* kTooShort =
       "rxe says remote operational error; a receive that is too short is an invalid request (IBA"
       " 9.7.4.1.6) and NAK 0x61 lets the requester report it as such";
+  constexpr const char* kBehindRnr =
+      "rxe sends a sequence NAK for what follows the refused SEND; the RNR NAK has said it";
   const Case kCases[] = {
       {.file = "rxe61/rc_atomic"},
       {.file = "rxe61/rc_bad_range", .cut = 1},
@@ -372,8 +380,11 @@ TEST(Replay, OurResponderAnswersAsRxeDoes) {
       {.file = "rxe61/rc_no_access", .missing_access = memory::kRemoteWrite},
       {.file = "rxe61/rc_psn_wrap"},
       {.file = "rxe61/rc_qp_no_access", .missing_qp_access = memory::kRemoteRead},
+      {.file = "rxe61/rc_read"},
       {.file = "rxe61/rc_reads_1"},
       {.file = "rxe61/rc_reads_4"},
+      {.file = "rxe61/rc_rnr", .no_receives = true},
+      {.file = "rxe61/rc_rnr_exhaust", .differs = kBehindRnr, .never_receives = true},
       {.file = "rxe61/rc_send"},
       {.file = "rxe61/rc_send_ll"},
       {.file = "rxe61/rc_send_v6"},

@@ -21,7 +21,8 @@ bool from_this_process(ibv_context* context) {
 }
 
 constexpr const char* kOtherProcess =
-    "{}: the context comes from another process, whose objects cannot be shared";
+    "{}: the context comes from another process, whose objects cannot be shared; allocate and "
+    "register in this one";
 
 }  // namespace
 

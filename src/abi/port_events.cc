@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,8 @@
 namespace verbena::abi {
 namespace {
 
+// No ForkMutex: events are pushed with this lock held (a context may go away otherwise), and fork
+// takes the channels' locks before those of all ForkMutexes. This one it takes before everything.
 struct Audience {
   host::Mutex mutex;
   std::vector<Context*> contexts;
@@ -110,11 +111,6 @@ class Either {
   int fd_;
 };
 
-bool readable(int fd) {
-  pollfd one{fd, POLLIN, 0};
-  return poll(&one, 1, 0) > 0;
-}
-
 }  // namespace
 
 void enter_audience(Context* context) {
@@ -156,16 +152,20 @@ void look_for_changes() {
 
 int next_event(Context* context, host::Delivery& delivery) {
   host::EventChannel& channel = context->async;
-  look_for_changes();
   int flags = fcntl(channel.fd(), F_GETFL);
-  if (change_fd() >= 0 && flags >= 0 && !(flags & O_NONBLOCK) && !readable(channel.fd())) {
-    Either either(channel.fd(), change_fd());
-    while (either.fd() >= 0 && !readable(channel.fd())) {
+  bool may_wait = change_fd() >= 0 && flags >= 0 && !(flags & O_NONBLOCK);
+  Either either(may_wait ? channel.fd() : -1, change_fd());
+  look_for_changes();
+  if (!may_wait || either.fd() < 0) {
+    if (int error = channel.pop(delivery)) return error;
+  } else {
+    // Several threads may wait here for one context, and an event that wakes them all goes to one.
+    // The others wait on, here and not in pop(), which hears no changes.
+    while (!channel.take(delivery)) {
       if (int error = host::Process::get().wait_readable(either.fd())) return error;
       look_for_changes();
     }
   }
-  if (int error = channel.pop(delivery)) return error;
   if (delivery.kind == engine::Event::kPort) --context->port_events;
   return 0;
 }

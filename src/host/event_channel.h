@@ -28,6 +28,8 @@ class EventChannel {
   int fd() const { return fd_; }
   // Adds one event and makes the descriptor readable. Any thread.
   void push(const Delivery& delivery);
+  // Takes the next event if there is one; never waits, whatever the descriptor's flags.
+  bool take(Delivery& to);
   // Takes the next event; waits for one as long as the descriptor's own flags say (O_NONBLOCK:
   // EAGAIN). While it waits it drives the engine (Process::wait_readable). 0 or errno (EINTR too).
   int pop(Delivery& to);
@@ -43,7 +45,6 @@ class EventChannel {
   static void after_fork_child();
 
  private:
-  bool take(Delivery& to);
   void renew_in_child();
 
   int fd_ = -1;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -26,13 +27,19 @@ void write_file(const char* path, const std::string& text) {
   close(fd);
 }
 
-bool enter_namespace() {
+bool unshare_all() {
   std::string uid = std::to_string(getuid()), gid = std::to_string(getgid());
   if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
   write_file("/proc/self/setgroups", "deny");
   write_file("/proc/self/uid_map", "0 " + uid + " 1");
   write_file("/proc/self/gid_map", "0 " + gid + " 1");
   return true;
+}
+
+// Once for the program: a process with threads cannot.
+bool enter_namespace() {
+  static const bool inside = unshare_all();
+  return inside;
 }
 
 void set_up(bool up) {
@@ -69,6 +76,45 @@ bool comes(ibv_context* context, ibv_event_type wanted) {
     ibv_ack_async_event(&event);
     if (event.event_type == wanted) return true;
   }
+}
+
+// Two threads wait for the events of one context, without a background thread: each event goes to
+// one of them, and whoever is left hears the next change too.
+TEST(PortEvents, AnEventForOneLeavesTheOtherWaiting) {
+  if (!enter_namespace()) GTEST_SKIP() << "no user and network namespaces here";
+  set_up(true);
+  ibv_context* context = open_loopback();
+  ASSERT_TRUE(context);
+  std::atomic<int> waiting{0}, got{0};
+  auto wait = [&] {
+    ibv_async_event event{};
+    ++waiting;
+    EXPECT_EQ(ibv_get_async_event(context, &event), 0) << strerror(errno);
+    EXPECT_EQ(event.event_type, IBV_EVENT_GID_CHANGE);
+    ++got;
+  };
+  auto comes_to = [&got](int wanted) {
+    for (int i = 0; i < 500 && got < wanted; ++i) usleep(10'000);
+    usleep(100'000);
+    return got == wanted;
+  };
+  std::thread one(wait), other(wait);
+  while (waiting < 2) usleep(1000);
+  usleep(100'000);
+  add_address("lo:5", "10.9.8.5");
+  EXPECT_TRUE(comes_to(1)) << got;
+  // Who does not wait is not held up by who does, and that one is a read that began as blocking.
+  fcntl(context->async_fd, F_SETFL, O_NONBLOCK);
+  ibv_async_event event{};
+  EXPECT_EQ(ibv_get_async_event(context, &event), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_EQ(got, 1);
+  add_address("lo:4", "10.9.8.4");
+  EXPECT_TRUE(comes_to(2)) << got;
+  fcntl(context->async_fd, F_SETFL, 0);
+  one.join();
+  other.join();
+  EXPECT_EQ(ibv_close_device(context), 0);
 }
 
 TEST(PortEvents, LinkAndAddressChangesAreTold) {

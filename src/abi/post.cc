@@ -111,8 +111,8 @@ int fill_bind(ibv_mw* mw, ibv_mw_type type, uint32_t rkey, const ibv_mw_bind_inf
   request.sges = {};
   request.bind.window = &cast(mw)->engine;
   request.bind.region = info.mr ? &cast(info.mr)->region->engine : nullptr;
-  request.bind.window_key = mw->rkey;
-  request.bind.region_key = info.mr ? info.mr->rkey : 0;
+  request.bind.window_serial = cast(mw)->engine.serial;
+  request.bind.region_serial = info.mr ? cast(info.mr)->region->engine.serial : 0;
   request.bind.new_rkey = rkey;
   request.bind.address = info.addr;
   request.bind.length = info.length;

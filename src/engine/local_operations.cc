@@ -43,9 +43,9 @@ bool Requester::bind_window(const SendWork& work, std::string& why) {
     return false;
   }
   bool type2 = window->type == 2;
-  if (bind.window_key && (window->key ^ bind.window_key) >> 8 != 0) {
+  if (bind.window_serial && window->serial != bind.window_serial) {
     why = "the memory window was deallocated";
-  } else if (bind.region && bind.region_key && bind.region->key != bind.region_key) {
+  } else if (bind.region && bind.region_serial && bind.region->serial != bind.region_serial) {
     why = "the memory region was deregistered";
   } else if (window->domain != qp_.init_.domain) {
     why = "the memory window belongs to another protection domain";

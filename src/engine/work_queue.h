@@ -29,9 +29,9 @@ struct BindRequest {
   uint64_t length = 0;
   uint32_t access = 0;
   // Which objects the pointers meant when the request was posted: both may be gone, or their memory
-  // another's, when its turn comes. 0: not checked. The window's low 8 bits do not count.
-  uint32_t window_key = 0;
-  uint32_t region_key = 0;
+  // another's, when its turn comes. 0: not checked.
+  uint32_t window_serial = 0;
+  uint32_t region_serial = 0;
 };
 
 // What the Door hands to post_send.

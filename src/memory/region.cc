@@ -48,6 +48,7 @@ uint32_t KeyTable::insert(MemoryRegion* region) {
   Entry* entry = claim();
   if (!entry) return 0;
   entry->region = region;
+  region->serial = next_serial();
   return region->key = entry->key;
 }
 
@@ -55,6 +56,7 @@ uint32_t KeyTable::insert(MemoryWindow* window) {
   Entry* entry = claim();
   if (!entry) return 0;
   entry->window = window;
+  window->serial = next_serial();
   return window->key = entry->key;
 }
 

@@ -42,6 +42,7 @@ enum class Backing : uint8_t {
 struct MemoryRegion {
   ProtectionDomain* domain = nullptr;
   uint32_t key = 0;     // lkey and rkey
+  uint32_t serial = 0;  // of this registration: keys come again, serials after 2^32 of them
   uint64_t iova = 0;    // the address peers and SGEs use for the first byte
   uint64_t length = 0;  // bytes; UINT64_MAX with base 0 is the implicit on-demand region
   uint8_t* base = nullptr;
@@ -53,6 +54,7 @@ struct MemoryRegion {
 struct MemoryWindow {
   ProtectionDomain* domain = nullptr;
   uint32_t key = 0;
+  uint32_t serial = 0;             // of this allocation; binding changes the key, never this
   uint8_t type = 1;                // 1 or 2 (2B: bound to one queue pair)
   MemoryRegion* region = nullptr;  // null: not bound
   uint64_t address = 0;
@@ -97,7 +99,7 @@ class KeyTable {
       : prng_(seed), populate_(populate) {}
 
   // Gives the object a fresh key: 20 bits of index, 12 random bits (4 above, 8 below), so that a
-  // peer cannot guess a neighbour's. 0 when all kMaxKeys indices are in use.
+  // peer cannot guess a neighbour's, and a fresh serial. 0 when all kMaxKeys indices are in use.
   uint32_t insert(MemoryRegion* region);
   uint32_t insert(MemoryWindow* window);
   void remove(uint32_t key);
@@ -125,12 +127,14 @@ class KeyTable {
     MemoryWindow* window = nullptr;
   };
   Entry* claim();
+  uint32_t next_serial() { return ++serial_ != 0 ? serial_ : ++serial_; }  // never 0
   const Entry* find(uint32_t key) const;
   Grant within(const MemoryRegion& region, uint64_t offset, uint64_t length, bool write,
                bool touch) const;
 
   std::vector<Entry> entries_;
   std::vector<uint32_t> free_;
+  uint32_t serial_ = 0;
   Prng prng_;
   Populate populate_;
 };

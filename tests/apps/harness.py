@@ -100,16 +100,25 @@ def listening(port, prefix=()):
     return re.search(rf":{port:04X} [0-9A-F]+:0000 0A", text) is not None
 
 
-def wait_listening(port, server=None, prefix=(), seconds=20):
-    """Returns when somebody listens on the TCP port. Fails when it does not, or `server` ends."""
+def await_listener(port, server, prefix, seconds):
+    """Waits until somebody listens on the TCP port, `server` (if any) ends, or the time is up.
+    True: somebody listens."""
     deadline = time.time() + seconds
     while not listening(port, prefix):
-        if server is not None and server.poll() is not None:
-            raise AssertionError(f"the server ended with {server.returncode} before it listened:\n"
-                                 + server.stdout.read())
-        if time.time() > deadline:
-            raise AssertionError(f"nobody listens on port {port} after {seconds} s")
+        if (server is not None and server.poll() is not None) or time.time() > deadline:
+            return False
         time.sleep(0.02)
+    return True
+
+
+def wait_listening(port, server=None, prefix=(), seconds=20):
+    """Returns when somebody listens on the TCP port. Fails when it does not, or `server` ends."""
+    if await_listener(port, server, prefix, seconds):
+        return
+    if server is not None and server.poll() is not None:
+        raise AssertionError(f"the server ended with {server.returncode} before it listened:\n"
+                             + server.stdout.read())
+    raise AssertionError(f"nobody listens on port {port} after {seconds} s")
 
 
 def brokers():
@@ -165,11 +174,7 @@ def run_pair(server, client, port, seconds=60, env=None, server_prefix=(), clien
     """Starts the server, waits for its TCP port, runs the client; outcomes of both."""
     env = env or environment()
     serving = start(server, env, server_prefix, user)
-    deadline = time.time() + 20
-    while not listening(port, server_prefix):
-        if serving.poll() is not None or time.time() > deadline:
-            break
-        time.sleep(0.02)
+    await_listener(port, serving, server_prefix, 20)
     asking = start(client, env, client_prefix, user)
     client_outcome = finish(asking, seconds)
     server_outcome = finish(serving, 20)

@@ -210,11 +210,31 @@ class Refusals(AppTest):
         self.assert_ok(outcome)
         self.assertIn("1 times: [1] a cause", outcome.output)
         self.assertEqual(run([VERBENA, "explain", "/dev/zero"], seconds=10).code, 2)
-        # A log or capture nobody reads must not stop the program.
-        for name, value in (("VERBENA_LOG", "explain:" + fifo), ("VERBENA_PCAP", fifo),
+
+    def test_logs_into_what_nobody_reads(self):
+        fifo = os.path.join(self.folder, "fifo")
+        os.mkfifo(fifo)
+        why = f"{fifo}: No such device or address"
+        # A log that cannot be opened is said once, and the program goes on: it made its queue pair
+        # and misses only its server.
+        for name, value in (("VERBENA_LOG", "explain:" + fifo),
                             ("VERBENA_TRACE", "packets:" + fifo)):
-            outcome = verbena("run", "--", "ibv_devinfo", "-l", **{name: value})
-            self.assertLess(outcome.code, 128, outcome.output)
+            outcome = self.make_queue_pair(**{name: value})
+            self.assertIn("Couldn't connect", outcome.output)
+            self.assertIn(f"{name}: cannot open {why}\n", outcome.output)
+            self.assertEqual(outcome.output.count("verbena: "), 1, outcome.output)
+        # A capture that cannot be written is refused where the queue pair is made.
+        outcome = self.make_queue_pair(VERBENA_PCAP=fifo, VERBENA_LOG="explain")
+        self.assertIn("Couldn't create QP", outcome.output)
+        self.assertIn("cannot open the capture file " + why, outcome.output)
+
+    def make_queue_pair(self, **settings):
+        """A client of ibv_rc_pingpong without a server: makes its queue pair before it connects."""
+        outcome = run([VERBENA, "run", "--", "ibv_rc_pingpong", "-g", "0", "-p",
+                       str(harness.free_port()), harness.NEAR], seconds=20,
+                      env=dict(os.environ, **settings))
+        self.assertEqual(outcome.code, 1, outcome.output)
+        return outcome
 
     def test_missing_interface(self):
         outcome = verbena("run", "--device", "a=eth9", "--", "/bin/true")

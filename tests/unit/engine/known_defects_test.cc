@@ -2,8 +2,9 @@
 // the defect and asserts, packet by packet, that this engine does not have it. What an older test
 // already asserts is not repeated:
 //
+// clang-format off
 //   defect                                             asserted by
-//   retry_cnt 7 retries for ever                       Timer.RetryCountSevenIsEightTransmissions
+//   retry_cnt 7 retries for ever                       Timer.RetryCountSevenIsEight...
 //   timers in jiffies, RNR code 25 mistyped            Timer.EveryRnrCodeIsWaitedExactly
 //   resent before the RNR timer fires                  Timer.NothingLeavesDuringAnRnrWait...
 //   rnr_retry 7 is finite                              Timer.RnrRetrySevenIsForEver
@@ -14,18 +15,18 @@
 //   wrong length inside a WRITE                        Refusal.WithinAWrite
 //   bind of a window whose range wraps                 Window.BindsThatMustFail
 //   message length wraps 32 bits                       Queue.LengthsAreCappedNotWrapped
-//   R_Key of an empty READ or WRITE is checked         Responder.ReadOfNothing...,
-//   WriteOfNothing... R_Key of a duplicate READ is not checked again
-//   Responder.LateRepetitionOfAReadWhoseKey... duplicate READ of another range answered
-//   Responder.DuplicateReadOfAnotherRangeIsIgnored duplicates without limit fill the answers
-//   Responder.RepeatedRequestsCannotFillTheAnswers depth 0 crashes on a READ Refusal.InvalidRequest
-//   a gap in READ responses waits for the timeout      Requester.GapInReadResponsesIsAskedForAtOnce
+//   R_Key of an empty READ or WRITE is checked         Responder.{Read,Write}OfNothing...
+//   R_Key of a duplicate READ is not checked again     Responder.LateRepetitionOfAReadWhoseKey...
+//   duplicate READ of another range answered           Responder.DuplicateReadOfAnotherRange...
+//   duplicates without limit fill the answers          Responder.RepeatedRequestsCannotFill...
+//   depth 0 crashes on a READ                          Refusal.InvalidRequest
+//   a gap in READ responses waits for the timeout      Requester.GapInReadResponsesIs...
 //   a second NAK is ignored                            Requester.ObeysASecondNakAtOnce
-//   credits never sent, never honoured                 Responder.Advertises...,
-//   Requester.Credits... no coalescing of acknowledgements Responder.MergesAcknowledgementsThatWait
+//   credits never sent, never honoured                 {Responder.Advertises,Requester.Credits}...
+//   no coalescing of acknowledgements                  Responder.MergesAcknowledgementsThatWait
 //   periodic loss never gets through                   Scenario.PeriodicLossGetsThrough (sim)
 //   path MTU above the port's accepted                 State.ModifyNamesWhatIsWrong
-//   flush completions do not count as solicited State.SolicitedArmFiresForSolicitedAndForErrors
+//   flush completions do not count as solicited        State.SolicitedArmFiresFor...
 //   max_dest_rd_atomic 129 reads back as 0             State.ModifyNamesWhatIsWrong
 //   flow label ignored for the UDP source port         UdpSourcePort.FollowsTheFlowLabel (wire)
 //   bad GRH header checksum in UD receives             Grh.Ipv4 (wire), Datagram.ArrivesBehind...
@@ -33,6 +34,7 @@
 //   RNR                                                known_defects_rnr_test.cc
 //   short packets, address overflow                    known_defects_length_test.cc
 //   completion queue overrun                           overrun_test.cc
+// clang-format on
 #include "rig.h"
 
 namespace verbena::engine::test {

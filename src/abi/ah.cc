@@ -75,7 +75,7 @@ int init_from_wc(ibv_context* context, uint8_t port, const ibv_wc& wc, const ibv
     return refuse(ENOENT,
                   "ibv_init_ah_from_wc: the message was sent to {}, which is not a GID of "
                   "{} now",
-                  host::gid_address(header.destination), model->name);
+                  engine::address_text(header.destination), model->name);
   attr.is_global = 1;
   std::copy_n(header.source.bytes.begin(), 16, attr.grh.dgid.raw);
   attr.grh.sgid_index = static_cast<uint8_t>(index);
@@ -141,9 +141,9 @@ int resolve_mac(ibv_context* context, const engine::Gid& gid, uint8_t* mac) {
     std::copy_n(made, 6, mac);
     return 0;
   }
-  if (gid.is_ipv4() && find_neighbour(host::gid_address(gid), mac)) return 0;
+  if (gid.is_ipv4() && find_neighbour(engine::address_text(gid), mac)) return 0;
   return refuse(EHOSTUNREACH, "ibv_resolve_eth_l2_from_gid: no neighbour entry for {}",
-                host::gid_address(gid));
+                engine::address_text(gid));
 }
 
 }  // namespace

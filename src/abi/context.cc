@@ -62,9 +62,7 @@ void end_queue_pair(host::Process& process, Qp& qp) {
   }
   if (!core.queue) return;
   leave_groups(process, core);
-  process.revoke(*core.queue);
-  process.engine().forget(core.queue);
-  process.engine().destroy_qp(core.queue);
+  process.destroy(core.queue);
   core.queue = nullptr;
 }
 

@@ -32,7 +32,7 @@ int check_room(const host::Limits& limits, const Membership& membership) {
     return refuse(ENOMEM,
                   "ibv_attach_mcast: max_mcast_qp_attach = {} queue pairs are attached to"
                   " {}",
-                  kMulticastQpAttach, host::gid_address(membership.group));
+                  kMulticastQpAttach, engine::address_text(membership.group));
   return 0;
 }
 
@@ -61,7 +61,7 @@ int check(const char* call, const ibv_qp& qp, const engine::Gid& group) {
   if (qp.qp_type != IBV_QPT_UD)
     return refuse(EINVAL, "{}: QP {:#x} is not a UD queue pair", call, qp.qp_num);
   if (!group.is_multicast())
-    return refuse(EINVAL, "{}: {} is not a multicast address", call, host::gid_address(group));
+    return refuse(EINVAL, "{}: {} is not a multicast address", call, engine::address_text(group));
   return 0;
 }
 
@@ -107,7 +107,7 @@ int ibv_attach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
     if (int error = check_room(model->limits, membership)) return error;
     if (int error = join(process, membership))
       return refuse(error, "ibv_attach_mcast: cannot join {} on interface {}",
-                    host::gid_address(group), membership.interface);
+                    engine::address_text(group), membership.interface);
     if (int error = process.engine().attach_multicast(core.queue, group)) {
       leave(process, membership);
       return error;
@@ -127,7 +127,7 @@ int ibv_detach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
     auto it = find_group(core, group);
     if (it == core.groups.end() || !core.queue)
       return refuse(EINVAL, "ibv_detach_mcast: QP {:#x} is not attached to {}", base->qp_num,
-                    host::gid_address(group));
+                    engine::address_text(group));
     process.engine().detach_multicast(core.queue, group);
     Membership membership = *it;
     core.groups.erase(it);

@@ -127,8 +127,8 @@ int route_from_attr(const char* call, ibv_context* context, const ibv_ah_attr& a
     return refuse(EINVAL,
                   "{}: sgid_index {} is {} but grh.dgid is {}; choose a source GID of the "
                   "peer's family",
-                  call, attr.grh.sgid_index, host::gid_address(route.source),
-                  host::gid_address(route.destination));
+                  call, attr.grh.sgid_index, engine::address_text(route.source),
+                  engine::address_text(route.destination));
   route.flow_label = attr.grh.flow_label & 0xfffff;
   route.hop_limit = attr.grh.hop_limit;
   route.traffic_class = attr.grh.traffic_class;

@@ -332,11 +332,7 @@ int ibv_destroy_qp(ibv_qp* base) {
                       base->qp_num, qp->core->groups.size());
       forget_handle(qp);
       last = qp->core->handles.empty();
-      if (last && qp->core->queue) {
-        process.revoke(*qp->core->queue);
-        process.engine().forget(qp->core->queue);
-        process.engine().destroy_qp(qp->core->queue);
-      }
+      if (last && qp->core->queue) process.destroy(qp->core->queue);
       asyncs = qp->async_deliveries - cast(base->context)->async.forget(qp);
     }
     wait_for_acknowledgements(base->mutex, base->cond, base->events_completed, asyncs);

@@ -100,7 +100,7 @@ GidEntry entry_for(const Interface& interface, const InterfaceAddress& address,
   return GidEntry{.gid = address.gid,
                   .ifindex = interface.ifindex,
                   .interface = interface.name,
-                  .reason = fmt::format("{} {}/{} of {}{}", kind, gid_address(address.gid),
+                  .reason = fmt::format("{} {}/{} of {}{}", kind, engine::address_text(address.gid),
                                         address.prefix_length, interface.name, suffix)};
 }
 
@@ -129,7 +129,7 @@ Result<std::vector<GidEntry>> listed_gids(const Interface& interface,
     if (owned == interface.addresses.end()) {
       std::string names;
       for (const InterfaceAddress& a : interface.addresses)
-        names += (names.empty() ? "" : ", ") + gid_address(a.gid);
+        names += (names.empty() ? "" : ", ") + engine::address_text(a.gid);
       return fail(EADDRNOTAVAIL,
                   fmt::format("{}: gids lists {}, which is no address of {}; it has: {}", where,
                               text, interface.name, names.empty() ? "none" : names));
@@ -358,10 +358,6 @@ std::string gid_groups(const engine::Gid& gid) {
   for (int i = 0; i < 16; i += 2)
     text += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid.bytes[i], gid.bytes[i + 1]);
   return text;
-}
-
-std::string gid_address(const engine::Gid& gid) {
-  return engine::address_text(gid);
 }
 
 std::optional<engine::Gid> parse_gid(std::string_view text) {

@@ -117,8 +117,6 @@ uint32_t path_mtu_for(uint32_t interface_mtu);
 
 // "fe80:0000:...": the eight 16-bit groups in full, as sysfs and ibv_devinfo print them.
 std::string gid_groups(const engine::Gid& gid);
-// "192.0.2.2" or "fd00::2".
-std::string gid_address(const engine::Gid& gid);
 // Reads an IPv4 or IPv6 address into a GID.
 std::optional<engine::Gid> parse_gid(std::string_view text);
 // "0002:c9ff:fe00:0001"

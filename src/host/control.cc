@@ -27,6 +27,12 @@ void Process::revoke(engine::QueuePair& qp) {
   if (links_) links_->revoke(qp.qpn());
 }
 
+void Process::destroy(engine::QueuePair* qp) {
+  revoke(*qp);
+  engine_->forget(qp);
+  engine_->destroy_qp(qp);
+}
+
 void Process::publish_key(uint32_t key) {
   std::vector<uint32_t>& keys = state_->keys;
   uint32_t index = memory::key_index(key);

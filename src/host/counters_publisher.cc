@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "host/tree_counters.h"
-
 namespace verbena::host {
 namespace {
 

@@ -9,13 +9,14 @@
 
 #include "broker/counters_page.h"
 #include "engine/device.h"
+#include "host/tree_counters.h"
 
 namespace verbena::host {
 
 class CountersPublisher {
  public:
-  static constexpr Duration kInterval = milliseconds(50);      // while requests are outstanding
-  static constexpr Duration kRestInterval = milliseconds(10);  // while none is
+  static constexpr Duration kInterval = milliseconds(50);  // while requests are outstanding
+  static constexpr Duration kRestInterval = milliseconds(kCounterLifespanMs);  // while none is
 
   // Writes names and program into a fresh page (zeroed memory of this process). What `device` has
   // counted up to now was another process's, the parent's. `tree`: the generated tree this process

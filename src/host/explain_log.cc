@@ -9,6 +9,8 @@
 
 #include <string>
 
+#include "host/settings.h"
+
 namespace verbena::host {
 namespace {
 
@@ -24,19 +26,14 @@ void write_line(int fd, std::string_view text) {
 }  // namespace
 
 ExplainLog::ExplainLog(const char* setting, const char* variable, std::string_view word) {
-  std::string_view wanted = setting ? setting : "";
-  if (wanted.empty()) return;
-  if (wanted == word) {
+  const Result<LogTarget> target = log_target(variable, setting, word);
+  if (!target) write_line(STDERR_FILENO, target.error().message);
+  if (!target || target->kind == LogTarget::Kind::kOff) return;
+  if (target->kind == LogTarget::Kind::kStderr) {
     fd_ = STDERR_FILENO;
     return;
   }
-  std::string to_file = fmt::format("{}:", word);
-  if (!wanted.starts_with(to_file) || wanted.size() == to_file.size()) {
-    write_line(STDERR_FILENO, fmt::format("{}=\"{}\" is not known; use \"{}\" or \"{}:FILE\"",
-                                          variable, wanted, word, word));
-    return;
-  }
-  std::string path(wanted.substr(to_file.size()));
+  const std::string& path = target->path;
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
                0644);  // a FIFO without a reader is refused, not waited for
   if (fd_ < 0)

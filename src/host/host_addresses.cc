@@ -98,7 +98,7 @@ uint32_t HostAddresses::interface_of(const engine::Gid& gid) {
 Result<void> check_route(const engine::AddressVector& route, uint32_t interface_index) {
   const engine::Gid& from = route.source;
   const engine::Gid& to = route.destination;
-  std::string path = fmt::format("{} to {}", gid_address(from), gid_address(to));
+  std::string path = fmt::format("{} to {}", engine::address_text(from), engine::address_text(to));
   bool bound = from != engine::Gid{};
   if (bound && from.is_ipv4() != to.is_ipv4())
     return fail(EINVAL,
@@ -114,12 +114,12 @@ Result<void> check_route(const engine::AddressVector& route, uint32_t interface_
     return fail(
         errno,
         fmt::format("{} (sgid_index {}) cannot be a source address: {}; see `verbena devices`",
-                    gid_address(from), route.source_gid_index, strerror(errno)));
+                    engine::address_text(from), route.source_gid_index, strerror(errno)));
   SocketAddress target = socket_address(to, kRocePort, interface_index);
   if (::connect(probe.get(), target.get(), target.length) != 0)
     return fail(errno,
                 fmt::format("no route from {}: {}; check `ip route get {}` and the GID index", path,
-                            strerror(errno), gid_address(to)));
+                            strerror(errno), engine::address_text(to)));
   return {};
 }
 

@@ -15,10 +15,13 @@
 #include <new>
 
 #include "broker/client.h"
+#include "host/clock.h"
 #include "host/fork_mutex.h"
 #include "host/links.h"
 #include "host/populate.h"
 #include "host/process_state.h"
+#include "host/settings.h"
+#include "memory/fault_guard.h"
 
 namespace verbena::host {
 namespace {
@@ -35,11 +38,10 @@ int64_t monotonic_ns() {
   return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
 
-// Picoseconds in 64 bits last 106 days and machines run longer: time counts from the first call.
-// One second is added so that no instant of this world is 0 or before.
-int64_t clock_base_ns() {
-  static const int64_t base = monotonic_ns() - 1'000'000'000;
-  return base;
+// A forked child keeps the origin, as it keeps the completions of before.
+const Clock& process_clock() {
+  static const Clock clock(monotonic_ns());
+  return clock;
 }
 
 uint64_t random_seed() {
@@ -96,7 +98,8 @@ Result<std::vector<DeviceModel>> Process::devices() {
 }
 
 Instant Process::now() const {
-  return Instant{(monotonic_ns() - clock_base_ns()) * 1000};
+  const Clock& clock = process_clock();  // before the reading, which must not be earlier
+  return clock.at(monotonic_ns());
 }
 
 void Process::explain(const std::string& text) {
@@ -156,19 +159,18 @@ Result<void> Process::attach() {
   abandoned.reset();
   broker::AttachOptions options;
   options.broker_path = broker_path();
-  const char* setting = ::getenv("VERBENA_LOCAL");
-  const std::string_view local = setting ? setting : "";
-  if (!local.empty() && local != "on" && local != "1" && local != "off" && local != "0") {
-    std::string text = fmt::format("VERBENA_LOCAL=\"{}\" is not known; use on or off", local);
-    explain("cannot attach: " + text);
-    return fail(EINVAL, text);
-  }
-  options.local = local != "off" && local != "0";
+  auto refuse = [this](const Error& error) {
+    explain("cannot attach: " + error.message);
+    return tl::unexpected<Error>(error);
+  };
+  const Result<bool> local = switched_on("VERBENA_LOCAL", ::getenv("VERBENA_LOCAL"));
+  if (!local) return refuse(local.error());
+  const Result<bool> fault_guard =
+      switched_on("VERBENA_FAULT_GUARD", ::getenv("VERBENA_FAULT_GUARD"));
+  if (!fault_guard) return refuse(fault_guard.error());
+  options.local = *local;
   Result<std::unique_ptr<Links>> links = Links::open(options, state_->addresses);
-  if (!links) {
-    explain("cannot attach: " + links.error().message);
-    return tl::unexpected<Error>(links.error());
-  }
+  if (!links) return refuse(links.error());
   std::unique_ptr<Links> failed;  // its end waits for the broker
   Guard guard(*this);
   links_ = std::move(*links);
@@ -176,6 +178,7 @@ Result<void> Process::attach() {
   for (uint32_t key : state_->keys)
     if (key != 0) links_->publish_key(key);
   state_->publisher.open(links_->counters_page(), *engine_, ::getenv("VERBENA_TREE"));
+  if (*fault_guard) memory::install_fault_guard();
   Result<void> started = start_thread();
   if (!started) {
     state_->publisher.close();

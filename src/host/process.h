@@ -42,7 +42,7 @@ class Process {
     Process& process_;
   };
   engine::Device& engine() { return *engine_; }  // locked
-  Instant now() const;                           // CLOCK_MONOTONIC
+  Instant now() const;                           // see host/clock.h
 
   // --- life
   // Leases a slot from the broker (starting it if needed), opens the links, starts the background
@@ -59,8 +59,11 @@ class Process {
   // that the route exists: EHOSTUNREACH/ENETUNREACH/ETIMEDOUT with a sentence. Locked.
   Result<engine::Path> choose_path(const engine::AddressVector& route, uint32_t destination_qpn);
   // A queue pair is about to leave RTR/RTS or be destroyed: references to its payload that still
-  // lie in same-host rings become void. Locked; call before modify to ERR/RESET and destroy.
+  // lie in same-host rings become void. Locked; call before modify to ERR/RESET.
   void revoke(engine::QueuePair& qp);
+  // Ends a queue pair of the engine: with revoke(), and without the events that still name it.
+  // Locked.
+  void destroy(engine::QueuePair* qp);
   // Key table changes that same-host peers must see. Locked.
   void publish_key(uint32_t key);
   void withdraw_key(uint32_t key);

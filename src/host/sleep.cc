@@ -15,7 +15,6 @@
 
 #include "host/process.h"
 #include "host/process_state.h"
-#include "memory/fault_guard.h"
 
 namespace verbena::host {
 namespace {
@@ -115,8 +114,6 @@ void Process::watch_machine(int fd, void (*look)()) {
 
 Result<void> Process::start_thread() {
   State& state = *state_;
-  const char* guard = ::getenv("VERBENA_FAULT_GUARD");
-  if (!guard || strcmp(guard, "off") != 0) memory::install_fault_guard();
   state.wake_thread.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   state.wake_drivers.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!state.wake_thread.valid() || !state.wake_drivers.valid())

@@ -14,7 +14,9 @@
 
 namespace verbena::host {
 
-inline constexpr int kCounterLifespanMs = 10;  // Linux's default of hw_counters/lifespan
+// How old a counter file may be, in milliseconds: what hw_counters/lifespan says (Linux's default)
+// and the pace at which a process at rest publishes.
+inline constexpr int kCounterLifespanMs = 10;
 
 struct CounterDelta {
   std::string_view name;  // [A-Za-z0-9_]+

@@ -11,8 +11,7 @@ inline constexpr uint32_t kSlots = 256;
 inline constexpr uint8_t kBrokerSlot = 0;  // queue pairs 0 and 1 fall there by arithmetic
 inline constexpr uint8_t kFirstSlot = 1;   // leased to processes: 1 .. 254
 inline constexpr uint8_t kLastSlot = 254;
-inline constexpr uint8_t kMulticastSlot = 255;  // of queue pair number 0xffffff
-inline constexpr uint32_t kMulticastQpn = 0xffffff;
+inline constexpr uint8_t kMulticastSlot = 255;  // of engine::kMulticastQpn
 
 constexpr uint8_t slot_of(uint32_t qpn) {
   return static_cast<uint8_t>(qpn >> 16);

@@ -45,21 +45,11 @@ void append_extensions(std::string& to, const wire::Packet& packet) {
 
 }  // namespace
 
-std::string to_text(const engine::Gid& gid) {
-  char text[INET6_ADDRSTRLEN] = "?";
-  if (gid.is_ipv4()) {
-    ::inet_ntop(AF_INET, &gid.bytes[12], text, sizeof(text));
-  } else {
-    ::inet_ntop(AF_INET6, gid.bytes.data(), text, sizeof(text));
-  }
-  return text;
-}
-
 std::string describe(const wire::Packet& header, uint32_t payload_bytes, const engine::Gid& source,
                      const engine::Gid& destination, engine::Path path) {
   std::string out(wire::opcode_info(header.opcode).name());
   append(out, " qp 0x%06x psn %u bytes %u ", header.dest_qpn, header.psn.value(), payload_bytes);
-  out += to_text(source) + " > " + to_text(destination);
+  out += engine::address_text(source) + " > " + engine::address_text(destination);
   out += path == engine::Path::kLocal ? " local" : " wire";
   if (header.ack_request) out += " ack";
   if (header.solicited) out += " solicited";

@@ -14,8 +14,6 @@ namespace verbena::link {
 std::string describe(const wire::Packet& header, uint32_t payload_bytes, const engine::Gid& source,
                      const engine::Gid& destination, engine::Path path);
 
-std::string to_text(const engine::Gid& gid);
-
 class TraceLens : public engine::PacketSink {
  public:
   // `write` gets whole lines without a newline.

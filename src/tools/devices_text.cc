@@ -81,7 +81,7 @@ nlohmann::ordered_json device_json(const host::DeviceModel& device) {
     gid["index"] = i;
     gid["gid"] = host::gid_groups(entry.gid);
     if (!entry.empty()) {
-      gid["address"] = host::gid_address(entry.gid);
+      gid["address"] = engine::address_text(entry.gid);
       gid["type"] = "RoCE v2";
       gid["interface"] = entry.interface;
     }

@@ -10,13 +10,14 @@
 
 #include <string>
 
+#include "host/settings.h"
 #include "link/fault_lens.h"
 
 namespace verbena::tools {
 namespace {
 
 Result<void> check_writable(const char* variable, const std::string& value, std::string path) {
-  if (const size_t at = path.find("%p"); at != path.npos) path.replace(at, 2, "0");
+  if (const size_t at = path.find("%p"); at != path.npos) path.replace(at, 2, 1, '0');
   const auto refuse = [&](int code, const std::string& why) {
     return fail(code, fmt::format("{}={}: cannot write {}: {}", variable, value, path, why));
   };
@@ -33,13 +34,11 @@ Result<void> check_writable(const char* variable, const std::string& value, std:
   return {};
 }
 
-// "WORD" or "WORD:FILE".
-Result<void> check_log(const char* variable, const std::string& value, const std::string& word) {
-  if (value == word) return {};
-  if (value.rfind(word + ":", 0) != 0 || value.size() == word.size() + 1)
-    return fail(EINVAL,
-                fmt::format("{}={} is not known; use {} or {}:FILE", variable, value, word, word));
-  return check_writable(variable, value, value.substr(word.size() + 1));
+Result<void> check_log(const char* variable, const std::string& value, std::string_view word) {
+  const auto target = host::log_target(variable, value.c_str(), word);
+  if (!target) return tl::unexpected(target.error());
+  if (target->kind != host::LogTarget::Kind::kFile) return {};
+  return check_writable(variable, value, target->path);
 }
 
 }  // namespace
@@ -49,18 +48,14 @@ Result<void> check_settings(const std::function<const char*(const char*)>& curre
     const char* text = current(name);
     return std::string(text != nullptr ? text : "");
   };
-  if (const std::string local = value("VERBENA_LOCAL");
-      !local.empty() && local != "on" && local != "off" && local != "1" && local != "0")
-    return fail(EINVAL, fmt::format("VERBENA_LOCAL={} is not known; use on or off", local));
+  for (const char* name : {"VERBENA_LOCAL", "VERBENA_FAULT_GUARD"})
+    if (auto on = host::switched_on(name, current(name)); !on) return tl::unexpected(on.error());
   if (const std::string fault = value("VERBENA_FAULT"); !fault.empty())
     if (auto plan = link::parse_fault_plan(fault); !plan) return tl::unexpected(plan.error());
   if (const std::string pcap = value("VERBENA_PCAP"); !pcap.empty())
     if (auto good = check_writable("VERBENA_PCAP", pcap, pcap); !good) return good;
-  if (const std::string log = value("VERBENA_LOG"); !log.empty())
-    if (auto good = check_log("VERBENA_LOG", log, "explain"); !good) return good;
-  if (const std::string trace = value("VERBENA_TRACE"); !trace.empty())
-    if (auto good = check_log("VERBENA_TRACE", trace, "packets"); !good) return good;
-  return {};
+  if (auto good = check_log("VERBENA_LOG", value("VERBENA_LOG"), "explain"); !good) return good;
+  return check_log("VERBENA_TRACE", value("VERBENA_TRACE"), "packets");
 }
 
 }  // namespace verbena::tools

@@ -8,9 +8,9 @@
 
 namespace verbena::tools {
 
-// VERBENA_LOCAL, VERBENA_FAULT, VERBENA_PCAP, VERBENA_LOG and VERBENA_TRACE as `current` gives them
-// (null or empty: unset). The error (EINVAL, or the errno of the file) names the variable, its
-// value and what would be right. Nothing is written.
+// VERBENA_LOCAL, VERBENA_FAULT_GUARD, VERBENA_FAULT, VERBENA_PCAP, VERBENA_LOG and VERBENA_TRACE as
+// `current` gives them (null or empty: unset). The error (EINVAL, or the errno of the file) names
+// the variable, its value and what would be right. Nothing is written.
 Result<void> check_settings(const std::function<const char*(const char*)>& current);
 
 }  // namespace verbena::tools

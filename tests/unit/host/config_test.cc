@@ -92,10 +92,10 @@ TEST(Config, GidTableIsIpv4ThenIpv6ThenLinkLocalWithReasons) {
   ASSERT_TRUE(devices);
   const auto& gids = (*devices)[0].gids;
   ASSERT_EQ(gids.size(), 4u);
-  EXPECT_EQ(gid_address(gids[0].gid), "192.0.2.2");
-  EXPECT_EQ(gid_address(gids[1].gid), "192.0.2.3");
-  EXPECT_EQ(gid_address(gids[2].gid), "fd00::2");
-  EXPECT_EQ(gid_address(gids[3].gid), "fe80::fc:ff:fe00:1");
+  EXPECT_EQ(engine::address_text(gids[0].gid), "192.0.2.2");
+  EXPECT_EQ(engine::address_text(gids[1].gid), "192.0.2.3");
+  EXPECT_EQ(engine::address_text(gids[2].gid), "fd00::2");
+  EXPECT_EQ(engine::address_text(gids[3].gid), "fe80::fc:ff:fe00:1");
   EXPECT_EQ(gids[0].reason, "IPv4 address 192.0.2.2/24 of eth0");
   EXPECT_EQ(gids[3].reason, "IPv6 link-local address fe80::fc:ff:fe00:1/64 of eth0");
   EXPECT_EQ(gids[2].ifindex, 4u);
@@ -203,7 +203,7 @@ mtu = 4096
   const DeviceModel& first = (*devices)[0];
   ASSERT_EQ(first.gids.size(), 4u);
   EXPECT_TRUE(first.gids[2].empty());
-  EXPECT_EQ(gid_address(first.gids[3].gid), "192.0.2.2");
+  EXPECT_EQ(engine::address_text(first.gids[3].gid), "192.0.2.2");
   EXPECT_EQ(first.node_guid, 0x0002c9fffe000001u);
   EXPECT_EQ(first.path_mtu, 512u);
   EXPECT_EQ(first.limits.max_qp, 100u);

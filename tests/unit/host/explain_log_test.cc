@@ -31,8 +31,8 @@ TEST(ExplainLog, unknown_setting_is_said_once) {
   testing::internal::CaptureStderr();
   EXPECT_FALSE(ExplainLog("verbose").enabled());
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            fmt::format("verbena: [{}] VERBENA_LOG=\"verbose\" is not known; use \"explain\" or "
-                        "\"explain:FILE\"\n",
+            fmt::format("verbena: [{}] VERBENA_LOG=verbose is not known; use explain or "
+                        "explain:FILE\n",
                         getpid()));
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "broker/client.h"
+#include "engine/verbs.h"
 #include "lab.h"
 #include "link/slot.h"
 #include "wire/frame.h"
@@ -339,7 +340,8 @@ TEST_F(UdpLinkTest, MulticastReachesOtherMembersAndTheSender) {
     ASSERT_TRUE(b.lease->join(bytes, ::if_nametoindex("d0")));
     a.received.clear();
     b.received.clear();
-    Outgoing out(ipv4 ? "10.8.0.1" : "fd08::1", group, kMulticastQpn, 128, 5, Opcode::kUdSendOnly);
+    Outgoing out(ipv4 ? "10.8.0.1" : "fd08::1", group, engine::kMulticastQpn, 128, 5,
+                 Opcode::kUdSendOnly);
     ASSERT_TRUE(a.link->send(out.get()));
     ASSERT_TRUE(a.link->flush());
     ASSERT_TRUE(b.await(1)) << group << " errno " << a.link->send_counters().last_error;

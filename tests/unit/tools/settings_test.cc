@@ -23,9 +23,12 @@ TEST(Settings, NothingSetIsFine) {
   EXPECT_TRUE(check_settings([](const char*) { return ""; }));
 }
 
-TEST(Settings, LocalIsOnOrOff) {
-  for (const char* good : {"on", "off", "0", "1"}) EXPECT_EQ(refusal("VERBENA_LOCAL", good), "");
-  EXPECT_EQ(refusal("VERBENA_LOCAL", "maybe"), "VERBENA_LOCAL=maybe is not known; use on or off");
+TEST(Settings, SwitchesAreOnOrOff) {
+  for (const std::string name : {"VERBENA_LOCAL", "VERBENA_FAULT_GUARD"}) {
+    for (const char* good : {"on", "off", "0", "1", ""}) EXPECT_EQ(refusal(name, good), "");
+    for (const char* bad : {"maybe", "Off", "of", "2"})
+      EXPECT_EQ(refusal(name, bad), name + "=" + bad + " is not known; use on or off");
+  }
 }
 
 TEST(Settings, FaultsAreParsed) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -204,11 +205,16 @@ struct Case {
   bool good_key = true;
   bool no_receives = false;  // until the last request
   bool never_receives = false;
+  bool window = false;  // requests name a window over all of the region, bound before
+  // What happened behind the place of the capture, to the packet of that PSN above the first one's,
+  // the first time it passed.
+  int lost = -1;         // the request never arrived
+  int twice = -1;        // it arrived twice
+  int swapped = -1;      // the request after it arrived first
+  int answer_lost = -1;  // rxe's answer never arrived where the capture was made
 };
 
-// --- rxe asks, we answer. Left out: rc_mw (the window is bound where no capture sees it),
-// swap_send and drop_faa (captured before the swap and the loss, and no answer tells which packet
-// it was).
+// --- rxe asks, we answer.
 
 class Responding {
  public:
@@ -223,8 +229,11 @@ class Responding {
                                        first->header.psn.value());
     player_->at.access &= ~c.missing_qp_access;
     player_->region.access &= ~c.missing_access;
+    base_ = first->header.psn;
     find_range();
     find_lost();
+    if (c.answer_lost >= 0) put_back(base_ + static_cast<uint32_t>(c.answer_lost));
+    if (c.window) bind_window();
   }
 
   void run() {
@@ -237,12 +246,20 @@ class Responding {
     while (last > 0 && !packets_[last - 1].request) --last;
     for (size_t i = 0; i < packets_.size(); ++i) {
       const Captured& p = packets_[i];
+      if (p.request) asked_ = p.header.psn;
       if (!p.request) {
         note_answer(p);
         continue;
       }
       if (i + 1 == last && case_.no_receives) post_receives(1);
-      if (!lost_.contains(i)) ask(i);
+      if (happens_first(case_.swapped, p)) {
+        ask(i + 1);
+        ask(i++);
+        continue;
+      }
+      if (lost_.contains(i) || happens_first(case_.lost, p)) continue;
+      ask(i);
+      if (happens_first(case_.twice, p)) ask(i);
     }
     std::vector<std::string> ours;
     for (const auto& [header, payload] : player_->sent) add(ours, our_newest_, header, payload);
@@ -265,8 +282,44 @@ class Responding {
     ASSERT_LE(high - low, kMemory / 2);
   }
 
+  // Whether `p` is the packet of a case's PSN, and the first such.
+  bool happens_first(int psn, const Captured& p) {
+    return psn >= 0 && p.header.psn == base_ + static_cast<uint32_t>(psn) &&
+           happened_.insert(psn).second;
+  }
+
+  // The answer that was lost, as its repetition tells, to where it belongs: before the one that
+  // follows it, or behind its request.
+  void put_back(Psn psn) {
+    std::optional<size_t> answer, next, request;
+    for (size_t i = 0; i < packets_.size(); ++i) {
+      const Captured& p = packets_[i];
+      if (p.request && p.header.psn == psn && !request) request = i;
+      if (!p.request && p.header.psn == psn && !answer) answer = i;
+      if (!p.request && p.header.psn == psn + 1 && !next) next = i;
+    }
+    ASSERT_TRUE(answer && (next || request));
+    Captured again = packets_[*answer];
+    size_t at = next && *next < *answer ? *next : *request + 1;
+    packets_.insert(packets_.begin() + static_cast<std::ptrdiff_t>(at), std::move(again));
+  }
+
+  void bind_window() {
+    memory::MemoryRegion& region = player_->region;
+    window_.domain = region.domain;
+    window_.type = 2;
+    window_.region = &region;
+    window_.address = region.iova;
+    window_.length = region.length;
+    window_.access = memory::kRemoteWrite;
+    window_.qpn = player_->qp->qpn();
+    ++region.bound_windows;
+    player_->device.keys().insert(&window_);
+  }
+
   // The captures were made before the place of the losses: a sequence NAK tells what was lost.
   void find_lost() {
+    if (case_.swapped >= 0) return;
     for (size_t i = 0; i < packets_.size(); ++i) {
       if (packets_[i].request || packets_[i].header.aeth.syndrome != 0x60) continue;
       if (packets_[i].info().operation != Operation::kAcknowledge || case_.never_receives) continue;
@@ -312,6 +365,7 @@ class Responding {
     const Captured& p = packets_[i];
     wire::Packet header = p.header;
     if (case_.good_key) header.reth.rkey = header.atomic.rkey = player_->region.key;
+    if (case_.window) header.reth.rkey = header.invalidate_rkey = window_.key;
     if (p.info().operation == Operation::kWrite) {
       if (p.info().begins_message()) write_at_ = header.reth.address;
       know(write_at_, p.payload.data(), p.payload.size(), false);
@@ -350,14 +404,25 @@ class Responding {
     if (case_.never_receives && header.aeth.syndrome == 0x60) return;
     if (header.aeth.syndrome == 0x63 && p.info().operation == Operation::kAcknowledge)
       header.aeth.syndrome = 0x61;
+    if (case_.answer_lost >= 0 && header.psn == asked_ &&
+        p.info().operation == Operation::kReadResponse && !p.info().begins_message()) {
+      header.opcode = wire::Opcode::kRcReadResponseFirst;
+      header.aeth =
+          packets_[packets_.size() - 3].header.aeth;  // of the last response, before the atomic
+    }
+    bool repeated = case_.twice >= 0 && header.psn == base_ + static_cast<uint32_t>(case_.twice);
+    if (repeated && is_ack(header)) return;  // of a packet that asks for none
     add(theirs_, their_newest_, header, p.payload);
   }
 
   Case case_;
   std::vector<Captured> packets_;
   memory::MemoryRegion receives_;
+  memory::MemoryWindow window_;
   std::unique_ptr<Player> player_;
   std::set<size_t> lost_, known_;
+  std::set<int> happened_;
+  Psn base_, asked_;
   uint64_t write_at_ = 0;
   std::vector<std::string> theirs_;
   Psn our_newest_, their_newest_;
@@ -369,6 +434,9 @@ TEST(Replay, OurResponderAnswersAsRxeDoes) {
       " 9.7.4.1.6) and NAK 0x61 lets the requester report it as such";
   constexpr const char* kBehindRnr =
       "rxe sends a sequence NAK for what follows the refused SEND; the RNR NAK has said it";
+  constexpr const char* kFirst =
+      "rxe answers a READ that is repeated from its middle with a middle packet; its first answer"
+      " is a first packet, as every response of several has";
   const Case kCases[] = {
       {.file = "rxe61/rc_atomic"},
       {.file = "rxe61/rc_bad_range", .cut = 1},
@@ -377,6 +445,7 @@ TEST(Replay, OurResponderAnswersAsRxeDoes) {
       {.file = "rxe61/rc_bad_rkey_write", .good_key = false},
       {.file = "rxe61/rc_inline_sge"},
       {.file = "rxe61/rc_mixed"},
+      {.file = "rxe61/rc_mw", .window = true},
       {.file = "rxe61/rc_no_access", .missing_access = memory::kRemoteWrite},
       {.file = "rxe61/rc_psn_wrap"},
       {.file = "rxe61/rc_qp_no_access", .missing_qp_access = memory::kRemoteRead},
@@ -400,6 +469,12 @@ TEST(Replay, OurResponderAnswersAsRxeDoes) {
       {.file = "rxe61-loss/drop_two"},
       {.file = "rxe61-loss/drop_ack"},
       {.file = "rxe61-loss/flip_send"},
+      {.file = "rxe61-loss/dup_send", .twice = 8},
+      {.file = "rxe61-loss/dup_faa", .twice = 0x3c},
+      {.file = "rxe61-loss/swap_send", .swapped = 8},
+      {.file = "rxe61-loss/drop_faa", .lost = 0x3c},
+      {.file = "rxe61-loss/drop_faa_ack", .answer_lost = 0x3c},
+      {.file = "rxe61-loss/drop_read_mid", .differs = kFirst, .answer_lost = 0x30},
   };
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.file);

@@ -20,8 +20,10 @@ using lab::Child;
 
 #ifdef __has_feature
 inline constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
+inline constexpr bool kSanitized = kThreadSanitizer || __has_feature(address_sanitizer);
 #else
 inline constexpr bool kThreadSanitizer = false;
+inline constexpr bool kSanitized = false;
 #endif
 
 // Both roads between two processes of one host.

@@ -19,6 +19,9 @@ struct DeviceOptions {
   uint64_t seed = 1;      // of the keys' random bits
   memory::Populate populate = nullptr;
   bool explain = false;
+  // Payload that a queue pair has in flight on the wire at most, at first: what the peer's socket
+  // buffer holds while it is late.
+  uint32_t wire_window_bytes = 256 * 1024;
 };
 
 inline constexpr uint8_t kMaxPorts = 32;  // verbs devices of one process, counted apart
@@ -55,6 +58,7 @@ class Device {
   int detach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL when not attached
   // The slot lease of this process. Only while no queue pair exists.
   void qpn_base(uint32_t base) { options_.qpn_base = base; }
+  void wire_window_bytes(uint32_t bytes) { options_.wire_window_bytes = bytes; }
   // fork: the child keeps domains, regions and completion queues (its memory is a copy), but the
   // parent's queue pairs are not its own. They move to ERR without a completion or a packet and
   // stay there (modify() refuses with EIO); what is posted to them flushes.

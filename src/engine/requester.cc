@@ -12,17 +12,20 @@ namespace verbena::engine {
 
 namespace {
 
-// PSNs in flight at most: a quarter MiB on the wire, what a default socket buffer of the peer
-// holds; on the local path the ring is the bound.
-constexpr uint32_t kWireWindowBytes = 256 * 1024;
+// PSNs in flight at most; on the local path the ring is the bound.
 constexpr uint32_t kMaxWindowPackets = 512;
 constexpr uint32_t kLocalWindowPackets = 1024;
+constexpr uint32_t kMinWindowPackets = 16;  // however often packets are lost
 // A long READ is asked for in pieces of this many packets, at places fixed by its first PSN: the
 // responses in flight stay bounded, and a repeated request meets the piece the peer remembers.
 constexpr uint32_t kWireReadPackets = 64;
 constexpr uint32_t kLocalReadPackets = 16;
-// At the latest after this many packets an acknowledgement is asked for.
-constexpr uint32_t kAckRequestInterval = 16;
+// At the latest after this many packets an acknowledgement is asked for. On the wire so many as
+// one segmented datagram carries: those that an acknowledgement lets go then leave in one piece.
+constexpr uint32_t kLocalAckInterval = 16;
+constexpr uint32_t kMaxWireAckInterval = 32;
+constexpr uint32_t kDatagramBytes = 65000;
+constexpr uint32_t kHeaderBytes = 32;  // of a packet in the middle of a message, and the ICRC
 constexpr uint32_t kAtomicBytes = 8;
 
 constexpr size_t kMaxZeroSegments = kLocalPathMtu / memory::kZeroBytes;
@@ -73,10 +76,31 @@ void Requester::start(Psn first) {
   reads_.clear();
   reads_.reserve(qp_.attributes_.max_rd_atomic);
   uint32_t bytes = qp_.packet_bytes();
-  window_packets_ = bytes == kLocalPathMtu ? kLocalWindowPackets
-                                           : std::min(kMaxWindowPackets, kWireWindowBytes / bytes);
-  allowed_packets_ = window_packets_;
+  bool local = bytes == kLocalPathMtu;
+  uint32_t wire_packets = qp_.device_.options().wire_window_bytes / bytes;
+  most_packets_ =
+      local ? kLocalWindowPackets : std::clamp(wire_packets, kMinWindowPackets, kMaxWindowPackets);
+  ack_interval_ = local ? kLocalAckInterval
+                        : std::min(kMaxWireAckInterval, kDatagramBytes / (bytes + kHeaderBytes));
+  window_packets_ = allowed_packets_ = most_packets_;
+  acknowledged_ = 0;
   reload_retries();
+}
+
+void Requester::widen(uint32_t acknowledged) {
+  acknowledged_ += acknowledged;
+  if (acknowledged_ >= window_packets_) {
+    acknowledged_ = 0;
+    window_packets_ = std::min(most_packets_, window_packets_ + 1);
+  }
+  allowed_packets_ = std::min(window_packets_, allowed_packets_ * 2);
+}
+
+// After a loss.
+void Requester::narrow() {
+  window_packets_ = std::max(std::min(kMinWindowPackets, most_packets_), window_packets_ / 2);
+  allowed_packets_ = std::min(allowed_packets_, window_packets_);
+  acknowledged_ = 0;
 }
 
 void Requester::reload_retries() {
@@ -230,7 +254,7 @@ void Requester::build_message(const SendWork& work, TxPacket& packet, uint32_t& 
   auto in_flight = static_cast<uint32_t>(packet.header.psn.distance(una_));
   packet.header.ack_request =
       qp_.is_reliable() &&
-      (last || since_ack_request_ + 1 >= kAckRequestInterval || in_flight + 1 >= allowed_packets_);
+      (last || since_ack_request_ + 1 >= ack_interval_ || in_flight + 1 >= allowed_packets_);
   if (is_write(work.opcode) && first)
     packet.header.reth = {work.target.remote.address, work.target.remote.rkey, work.length};
   if (last && (work.opcode == WrOpcode::kSendWithImm || work.opcode == WrOpcode::kRdmaWriteWithImm))
@@ -321,7 +345,7 @@ void Requester::sent(Instant now, SendWork& work, uint32_t packets) {
   if (asks) reads_.push_back(end - 1);
   ++since_ack_request_;
   offset_ += packets;
-  if (asks || offset_ == work.packets || since_ack_request_ >= kAckRequestInterval)
+  if (asks || offset_ == work.packets || since_ack_request_ >= ack_interval_)
     since_ack_request_ = 0;
   if (offset_ == work.packets) {
     ++next_;

@@ -79,6 +79,8 @@ class Requester {
   // then its responses were lost, and the requester went back to them.
   bool acknowledge_before(Instant now, Psn psn);
   void advance(Instant now, Psn psn);
+  void widen(uint32_t acknowledged);
+  void narrow();
   void complete_head_run(Instant now);
   bool go_back(Instant now, Psn psn, WcStatus status, const char* cause);
   void update_credits(const RxPacket& packet);
@@ -95,9 +97,14 @@ class Requester {
   uint32_t ssn_ = 0;
   uint32_t credit_limit_ = 0;  // highest SSN a SEND may have; valid if credits_known_
   bool credits_known_ = false;
-  bool split_ = false;            // the peer may have counted more messages than ssn_ says
-  uint32_t window_packets_ = 0;   // PSNs in flight at most
+  bool split_ = false;  // the peer may have counted more messages than ssn_ says
+  // PSNs in flight: most_packets_ at first; halved by each loss, and one more for each window that
+  // is acknowledged (RFC 5681, section 3.1: congestion avoidance). For the peer's socket buffer.
+  uint32_t window_packets_ = 0;
+  uint32_t most_packets_ = 0;
+  uint32_t acknowledged_ = 0;     // PSNs since the window grew
   uint32_t allowed_packets_ = 0;  // now: 1 after a timeout, doubled by every progress
+  uint32_t ack_interval_ = 1;
   uint32_t since_ack_request_ = 0;
   uint8_t retries_left_ = 0;
   uint8_t rnr_left_ = 0;

@@ -97,11 +97,11 @@ bool Requester::acknowledge_before(Instant now, Psn psn) {
 }
 
 void Requester::advance(Instant now, Psn psn) {
+  widen(static_cast<uint32_t>(psn.distance(una_)));
   una_ = psn;
   while (!reads_.empty() && reads_.front().before(una_)) reads_.erase(reads_.begin());
   reload_retries();
   rnr_in_a_row_ = 0;
-  allowed_packets_ = std::min(window_packets_, allowed_packets_ * 2);
   gap_reported_ = false;
   if (!waiting_rnr_) {
     deadline_ = kNever;
@@ -327,6 +327,7 @@ bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause
   }
   --retries_left_;
   ++qp_.counters_.retransmissions;
+  narrow();
   failed_ahead_ = false;
   reads_.clear();
   seek(psn);

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+
+#include <algorithm>
 
 #include "link/slot.h"
 
@@ -12,6 +15,8 @@ namespace {
 
 constexpr uint32_t kLocalBurst = 256;  // packets per receive()
 constexpr uint32_t kWireBurst = 16;    // datagrams of one socket per receive(): more may wait
+constexpr uint32_t kMinWireWindow = 64 * 1024;
+constexpr uint32_t kMaxWireWindow = 1024 * 1024;
 constexpr Duration kReportInterval = seconds(1);
 
 }  // namespace
@@ -60,6 +65,15 @@ Result<void> Links::open_lenses() {
   if (!lenses) return tl::unexpected<Error>(lenses.error());
   lenses_ = std::move(*lenses);
   return {};
+}
+
+// Peers are taken to have such a socket as we. The kernel counts the memory that holds a packet: up
+// to 5/3 of its payload at a path MTU of 4096.
+uint32_t Links::wire_window_bytes() const {
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  if (::getsockopt(lease_->udp4(), SOL_SOCKET, SO_RCVBUF, &bytes, &length) != 0) bytes = 0;
+  return std::clamp(static_cast<uint32_t>(bytes) / 5 * 3, kMinWireWindow, kMaxWireWindow);
 }
 
 bool Links::eligible(uint32_t qpn) const {

@@ -30,6 +30,8 @@ class Links : private engine::PacketSink {
   ~Links() override;
 
   uint8_t slot() const { return lease_->slot(); }
+  // Payload that a peer like this process can have waiting in its socket.
+  uint32_t wire_window_bytes() const;
   broker::CountersPage* counters_page() { return &lease_->segment().counters; }
   // Whether packets to this queue pair may go through shared memory.
   bool eligible(uint32_t qpn) const;

@@ -175,6 +175,7 @@ Result<void> Process::attach() {
   Guard guard(*this);
   links_ = std::move(*links);
   engine_->qpn_base(uint32_t{links_->slot()} << 16);
+  engine_->wire_window_bytes(links_->wire_window_bytes());
   for (uint32_t key : state_->keys)
     if (key != 0) links_->publish_key(key);
   state_->publisher.open(links_->counters_page(), *engine_, ::getenv("VERBENA_TREE"));

@@ -85,13 +85,37 @@ TEST(Requester, InlineBytesAreReadAtPost) {
   EXPECT_EQ(rig.post(rig.request(WrOpcode::kSend, {rig.sge(0, 65)}, kInline)), EINVAL);
 }
 
-TEST(Requester, AsksForAnAcknowledgementEverySixteenPackets) {
-  Rig rig;
-  rig.send(40 * 256);
-  auto sent = rig.transmit();
+// As many as leave in one segmented datagram, 32 at most.
+TEST(Requester, AsksForAnAcknowledgementOncePerDatagram) {
+  Rig small;
+  small.send(40 * 256);
+  auto sent = small.transmit();
   ASSERT_THAT(sent, SizeIs(40));
   for (size_t i = 0; i < sent.size(); ++i)
-    EXPECT_EQ(sent[i].header.ack_request, i == 15 || i == 31 || i == 39) << i;
+    EXPECT_EQ(sent[i].header.ack_request, i == 31 || i == 39) << i;
+  Rig large({.mtu = 5});
+  large.send(40 * 4096);
+  sent = large.transmit();
+  ASSERT_THAT(sent, SizeIs(40));
+  for (size_t i = 0; i < sent.size(); ++i)
+    EXPECT_EQ(sent[i].header.ack_request, i == 14 || i == 29 || i == 39) << i;
+}
+
+TEST(Requester, WindowIsHalvedByALossAndGrowsByOnePacketForEachWindow) {
+  Rig rig({.mtu = 5});  // a quarter MiB: 64 packets
+  rig.send(200 * 4096);
+  EXPECT_THAT(rig.transmit(), SizeIs(64));
+  rig.ack(100, 0x60);  // PSN sequence error at the first
+  auto again = rig.transmit();
+  ASSERT_THAT(again, SizeIs(32));
+  EXPECT_EQ(again[0].header.psn.value(), 100u);
+  EXPECT_TRUE(again[31].header.ack_request);
+  rig.ack(115);  // half a window
+  EXPECT_THAT(rig.transmit(), SizeIs(16));
+  rig.ack(131);  // and the other half
+  EXPECT_THAT(rig.transmit(), SizeIs(17));
+  for (int loss = 0; loss < 3; ++loss) rig.ack(132, 0x60);
+  EXPECT_THAT(rig.transmit(), SizeIs(16));  // not below
 }
 
 TEST(Requester, OneAcknowledgementCompletesAllBefore) {

@@ -15,32 +15,11 @@
 #include <string>
 #include <thread>
 
+#include "lab.h"
 #include "verbs_fixture.h"
 
 namespace verbena::test {
 namespace {
-
-void write_file(const char* path, const std::string& text) {
-  int fd = open(path, O_WRONLY);
-  if (fd < 0) return;
-  [[maybe_unused]] ssize_t written = write(fd, text.data(), text.size());
-  close(fd);
-}
-
-bool unshare_all() {
-  std::string uid = std::to_string(getuid()), gid = std::to_string(getgid());
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
-  write_file("/proc/self/setgroups", "deny");
-  write_file("/proc/self/uid_map", "0 " + uid + " 1");
-  write_file("/proc/self/gid_map", "0 " + gid + " 1");
-  return true;
-}
-
-// Once for the program: a process with threads cannot.
-bool enter_namespace() {
-  static const bool inside = unshare_all();
-  return inside;
-}
 
 void set_up(bool up) {
   int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -81,7 +60,7 @@ bool comes(ibv_context* context, ibv_event_type wanted) {
 // Two threads wait for the events of one context, without a background thread: each event goes to
 // one of them, and whoever is left hears the next change too.
 TEST(PortEvents, AnEventForOneLeavesTheOtherWaiting) {
-  if (!enter_namespace()) GTEST_SKIP() << "no user and network namespaces here";
+  if (!lab::enter_private_network()) GTEST_SKIP() << "no user and network namespaces here";
   set_up(true);
   ibv_context* context = open_loopback();
   ASSERT_TRUE(context);
@@ -118,7 +97,7 @@ TEST(PortEvents, AnEventForOneLeavesTheOtherWaiting) {
 }
 
 TEST(PortEvents, LinkAndAddressChangesAreTold) {
-  if (!enter_namespace()) GTEST_SKIP() << "no user and network namespaces here";
+  if (!lab::enter_private_network()) GTEST_SKIP() << "no user and network namespaces here";
   set_up(true);
   ibv_context* context = open_loopback();
   ibv_context* other = open_loopback();

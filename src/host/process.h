@@ -128,6 +128,7 @@ class Process {
 
   Result<void> start_thread();
   void background();
+  Instant glance(Instant& tick_ends);
   void lock_behind_others();
   std::optional<Instant> prepare_sleep(const Progress& last);
   int drive_until_readable(int fd, bool& step_back);

@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kThreadStack = 256 * 1024;  // address space; a step touches under 32 KiB
 constexpr Duration kMinRetry = microseconds(20);
 constexpr Duration kMaxRetry = microseconds(200);
-constexpr Duration kPolite = microseconds(50);
-constexpr int kMaxPolite = 4;
+constexpr Duration kPolite = microseconds(10);
+constexpr int kMaxPolite = 20;
 constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us blurs retransmission timers
 
 // Sleeps until a descriptor is ready or `until` has come (kNever: no limit).
@@ -150,23 +150,34 @@ void Process::lock_behind_others() {
   lock();
 }
 
+// Aside. Returns until when the thread sleeps.
+Instant Process::glance(Instant& tick_ends) {
+  Watch& watch = state_->watch;
+  Instant now = this->now();
+  if (tick_ends == Instant{0}) tick_ends = now + Watch::kTick;
+  bool found = watch.should_glance(now) && drive(true, true).packets != 0;
+  watch.glanced(found);
+  return std::min(tick_ends, now + watch.until_glance());
+}
+
 void Process::background() {
   State& state = *state_;
   ::pthread_setname_np(::pthread_self(), "verbena");
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0, 0, 0);
   pollfd fds[2 + Links::kMaxFds];
+  Instant tick_ends{0};  // while aside; 0: plan first
   for (;;) {
     lock_behind_others();
     size_t count = 1;
     Instant until = kNever;
     fds[0] = {state.wake_thread.get(), POLLIN, 0};
-    switch (state.watch.plan()) {
+    switch (tick_ends != Instant{0} ? state.watch.mode() : state.watch.plan()) {
       case Watch::Mode::kParked:
         break;
       case Watch::Mode::kAside:
         settle_bell();
         links_->flush();  // what a polling loop left for its next poll
-        until = now() + Watch::kTick;
+        until = glance(tick_ends);
         break;
       case Watch::Mode::kWatching: {
         Progress progress = drive(true, true);
@@ -180,7 +191,9 @@ void Process::background() {
     machine = {state.machine_fd, POLLIN, 0};  // a negative one is ignored
     auto look = state.look_at_machine;
     unlock();
-    if (until == Instant{0} || sleep_on(fds, count + 1, now(), until) <= 0) continue;
+    int ready = until == Instant{0} ? 0 : sleep_on(fds, count + 1, now(), until);
+    if (ready != 0 || until >= tick_ends) tick_ends = Instant{0};
+    if (ready <= 0) continue;
     clear(fds[0]);
     if (count > 1) clear(fds[1]);  // the local link's bell
     if (machine.revents & POLLIN) look();

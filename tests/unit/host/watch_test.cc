@@ -39,6 +39,35 @@ TEST(Watch, polling_loop_sends_the_thread_aside_once) {
   EXPECT_FALSE(watch.polling());
 }
 
+TEST(Watch, glances_come_soon_while_some_of_them_find_packets) {
+  Watch watch;
+  watch.plan();
+  poll_densely(watch, 100, 0);
+  EXPECT_FALSE(watch.should_glance(at_us(100)));  // the loop polls
+  EXPECT_TRUE(watch.should_glance(at_us(101)));   // it is elsewhere
+  EXPECT_EQ(watch.until_glance(), Watch::kTick);
+  watch.glanced(false);
+  EXPECT_EQ(watch.until_glance(), Watch::kTick);
+  watch.glanced(true);
+  for (uint32_t i = 0; i < Watch::kVainGlances; ++i) watch.glanced(false);
+  EXPECT_EQ(watch.until_glance(), Watch::kMinGlance);
+  watch.glanced(false);
+  EXPECT_EQ(watch.until_glance(), Watch::kMinGlance * 2);
+  for (int i = 0; i < 10; ++i) watch.glanced(false);
+  EXPECT_EQ(watch.until_glance(), Watch::kTick);
+  watch.glanced(true);
+  EXPECT_EQ(watch.until_glance(), Watch::kMinGlance);
+}
+
+TEST(Watch, thread_does_not_glance_while_a_blocked_thread_drives) {
+  Watch watch;
+  watch.plan();
+  watch.wait_begins();
+  EXPECT_FALSE(watch.should_glance(at_us(1000)));
+  watch.wait_ends();
+  EXPECT_TRUE(watch.should_glance(at_us(1000)));
+}
+
 TEST(Watch, sparse_polls_leave_the_thread_in_charge) {
   Watch watch;
   watch.plan();

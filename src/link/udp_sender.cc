@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/prefetch.h"
 #include "link/slot.h"
 #include "memory/fault_guard.h"
 #include "wire/icrc.h"
@@ -219,6 +220,8 @@ void UdpSender::stage(Batch& batch, const engine::TxPacket& tx, uint32_t bytes) 
     }
     tail = head + header_bytes;
     pieces_.push_back({tail, tail_bytes});
+    const memory::Segment& last = payload.segments.back();
+    prefetch_to_read(last.address + last.length, payload.length);  // most likely the next packet
   }
   std::memset(tail, 0, tail_bytes);
   packet.icrc = tail + tx.header.pad_count;

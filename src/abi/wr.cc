@@ -79,7 +79,7 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info
   Staging& staging = *cast(qp)->staging;
   if (staging.error) return;
   staging.error = shielded([&] { return fill_bind(mw, IBV_MW_TYPE_2, rkey, *info, request); });
-  if (!staging.error) mw->rkey = rkey;
+  if (!staging.error) staging.binds.emplace_back(mw, rkey);
 }
 void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) {
   open(qp, WrOpcode::kLocalInv, IBV_QP_EX_WITH_LOCAL_INV).imm_or_rkey = rkey;
@@ -187,6 +187,7 @@ void wr_start(ibv_qp_ex* qp) {
   Staging& staging = *cast(qp)->staging;
   staging.lock();
   staging.requests.clear();
+  staging.binds.clear();
   staging.error = 0;
 }
 
@@ -210,6 +211,8 @@ int post_batch(Qp& qp, Staging& staging) {
   });
   for (const SendRequest& request : staging.requests)
     if (!error) error = shielded([&] { return queue->post_send(now, request); });
+  if (!error)
+    for (auto [window, rkey] : staging.binds) window->rkey = rkey;
   process.transmit();
   return error;
 }

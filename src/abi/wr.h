@@ -26,7 +26,8 @@ struct Staging {
   engine::SendRequest overflow;               // what calls write to when there is no room
   std::unique_ptr<engine::Sge[]> sges;        // max_sges per request
   std::unique_ptr<uint8_t[]> inline_bytes;
-  int error = 0;  // the first one; complete() returns it
+  std::vector<std::pair<ibv_mw*, uint32_t>> binds;  // windows and their rkeys once posted
+  int error = 0;                                    // the first one; complete() returns it
 };
 
 // The send_ops_flags a queue pair type offers.

@@ -2,16 +2,19 @@
 #include "engine/completion_queue.h"
 
 #include <bit>
+#include <utility>
 
 namespace verbena::engine {
 
 // The ring's size is a power of two so that free-running indices stay right when they wrap; the
 // limit is what the caller asked for.
-void CompletionQueue::allocate(uint32_t capacity) {
-  limit_ = capacity;
+Slots<WorkCompletion> CompletionQueue::allocate(uint32_t capacity) {
   uint32_t slots = std::bit_ceil(capacity);
+  Slots<WorkCompletion> ring(slots);
+  std::swap(ring, ring_);
+  limit_ = capacity;
   mask_ = slots - 1;
-  ring_ = Slots<WorkCompletion>(slots);
+  return ring;
 }
 
 bool CompletionQueue::push(const WorkCompletion& completion) {
@@ -37,10 +40,9 @@ bool CompletionQueue::take_event(bool solicited_or_error) {
 
 bool CompletionQueue::resize(uint32_t capacity) {
   if (size() > capacity) return false;
-  auto old_ring = std::move(ring_);
-  uint32_t old_mask = mask_, old_head = head_, count = size();
-  allocate(capacity);
-  for (uint32_t i = 0; i < count; ++i) ring_[i] = old_ring[(old_head + i) & old_mask];
+  uint32_t old_mask = mask_, count = size();
+  Slots<WorkCompletion> old_ring = allocate(capacity);
+  for (uint32_t i = 0; i < count; ++i) ring_[i] = old_ring[(head_ + i) & old_mask];
   head_ = 0;
   tail_ = count;
   return true;

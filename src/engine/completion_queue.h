@@ -44,7 +44,8 @@ class CompletionQueue {
   bool take_event(bool solicited_or_error);
 
   bool overrun() const { return overrun_; }
-  // Changes the capacity. False when more completions wait than would fit.
+  // Changes the capacity. False, and nothing changed, when more completions wait than would fit;
+  // nor is anything when it throws std::bad_alloc.
   bool resize(uint32_t capacity);
   // Removes the completions of one queue pair (reset or destroyed), keeping the others' order.
   void forget(uint32_t qp_num);
@@ -54,7 +55,8 @@ class CompletionQueue {
 
  private:
   enum Arm : uint8_t { kNone, kSolicited, kAny };
-  void allocate(uint32_t capacity);
+  // Returns what it replaces. Throws std::bad_alloc with nothing changed.
+  Slots<WorkCompletion> allocate(uint32_t capacity);
 
   Slots<WorkCompletion> ring_;
   uint32_t mask_ = 0;  // slots - 1; their number is a power of two

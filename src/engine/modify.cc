@@ -92,8 +92,7 @@ void copy_attributes(QpAttributes& to, const QpAttributes& from, uint32_t mask) 
   if (mask & kAttrAv) {
     to.route = from.route;
     to.route_is_global = true;
-    // The road is fixed once packets can flow: both ends count PSNs by it.
-    if (to.state == QpState::kInit) to.path = from.path;
+    to.path = from.path;
   }
 }
 
@@ -126,6 +125,11 @@ Result<void> QueuePair::modify(Instant now, const QpAttributes& wanted, uint32_t
   QpState to = (mask & kAttrState) ? wanted.state : from;
   if (auto checked = check_values(init_, wanted, mask); !checked) return checked;
   if (auto checked = check_mask(type(), from, to, mask); !checked) return checked;
+  if ((mask & kAttrAv) && from != QpState::kInit && wanted.path != attributes_.path)
+    return fail(EINVAL,
+                "IBV_QP_AV leads over another road (shared memory, UDP) than before; the road is"
+                " fixed once packets can flow, as both ends count PSNs by it. Take the queue pair"
+                " through RESET to move it");
   copy_attributes(attributes_, wanted, mask);
 
   if (to == QpState::kReset) {

@@ -89,8 +89,14 @@ Verdict Responder::execute(Instant now, const RxPacket& packet, const wire::Opco
   if (qp_.state() == QpState::kErr) return Verdict::kExecute;  // a refused invalidate ended it
   bool answered =
       info.operation != wire::Operation::kSend && info.operation != wire::Operation::kWrite;
-  if (!answered && packet.header.ack_request && qp_.is_reliable())
-    queue_ack(syndrome::kAck | credits(), packet.header.psn);
+  if (!answered && packet.header.ack_request && qp_.is_reliable()) {
+    // The missing packet came before its NAK left. What came ahead of it was dropped all the same.
+    nak_sent_ = owes_sequence_nak() && !expected_.after(dropped_ahead_);
+    if (nak_sent_)
+      queue_ack(syndrome::kNakSequence, expected_);
+    else
+      queue_ack(syndrome::kAck | credits(), packet.header.psn);
+  }
   return Verdict::kExecute;
 }
 
@@ -252,8 +258,10 @@ void Responder::act(Instant now, const RxPacket& packet, Verdict verdict) {
       ++counters.rx_payload_lost;
       return;
     case Verdict::kSequenceNak:
+      if (nak_sent_ && packet.header.psn.after(dropped_ahead_)) dropped_ahead_ = packet.header.psn;
       if (nak_sent_) return;
       nak_sent_ = true;
+      dropped_ahead_ = packet.header.psn;
       ++qp_.counters_.naks_sent;
       if (qp_.explaining())
         qp_.explain(

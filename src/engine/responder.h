@@ -117,6 +117,7 @@ class Responder {
   // --- responder_answers.cc: what is owed to the requester
   void answer_duplicate(const RxPacket& packet, const wire::OpcodeInfo& info);
   void answer_again(uint8_t resource, const wire::Packet& header);
+  bool owes_sequence_nak();
   void queue_ack(uint8_t syndrome, Psn psn);
   void queue_answer(uint8_t resource, Psn psn, uint32_t offset, uint32_t length);
   Response& response(uint32_t i) { return responses_[(response_head_ + i) % responses_.size()]; }
@@ -134,6 +135,7 @@ class Responder {
   bool started_ = false;
   Psn expected_;
   uint32_t msn_ = 0;
+  Psn dropped_ahead_;      // the last one dropped since the NAK
   bool nak_sent_ = false;  // one NAK until the expected PSN arrives
   // The message in progress.
   enum class Message : uint8_t { kNone, kSend, kWrite } message_ = Message::kNone;

@@ -87,6 +87,13 @@ void Responder::queue_ack(uint8_t syndrome, Psn psn) {
   to->msn = msn_;
 }
 
+// A NAK for a missing packet waits to be sent, the newest of what waits.
+bool Responder::owes_sequence_nak() {
+  if (response_count_ == 0) return false;
+  const Response& last = response(response_count_ - 1);
+  return last.kind == Response::kAcknowledge && last.syndrome == syndrome::kNakSequence;
+}
+
 void Responder::queue_answer(uint8_t resource, Psn psn, uint32_t offset, uint32_t length) {
   Response* to = insert_response(psn);
   if (!to) return;
@@ -120,7 +127,9 @@ uint8_t Responder::save(wire::Operation operation, Psn first, Psn last) {
 }
 
 int Responder::find_resource(Psn psn) const {
-  for (size_t i = 0; i < resources_.size(); ++i) {
+  // Newest first: after 2^24 packets without such an operation an old one has the same PSN.
+  for (size_t back = 1; back <= resources_.size(); ++back) {
+    size_t i = (next_resource_ + resources_.size() - back) % resources_.size();
     const Resource& resource = resources_[i];
     if (resource.used && psn.distance(resource.first) >= 0 && psn.distance(resource.last) <= 0)
       return static_cast<int>(i);

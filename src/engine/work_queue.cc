@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
+#include <utility>
 
 namespace verbena::engine {
 
@@ -58,27 +59,28 @@ ReceiveQueue::ReceiveQueue(uint32_t work_requests, uint32_t sges) : max_sges_(sg
   allocate(work_requests);
 }
 
-void ReceiveQueue::allocate(uint32_t work_requests) {
-  limit_ = work_requests;
+ReceiveQueue::Storage ReceiveQueue::allocate(uint32_t work_requests) {
   uint32_t slots = std::bit_ceil(std::max(1u, work_requests));
+  Storage storage{Slots<ReceiveWork>(slots), Slots<Sge>(size_t{slots} * max_sges_)};
+  std::swap(storage, storage_);
+  limit_ = work_requests;
   mask_ = slots - 1;
-  ring_ = Slots<ReceiveWork>(slots);
-  sges_ = Slots<Sge>(size_t{slots} * max_sges_);
+  return storage;
 }
 
 void ReceiveQueue::push(uint64_t wr_id, std::span<const Sge> sges) {
   uint32_t slot = tail_++ & mask_;
   uint64_t length = 0;
   for (const Sge& sge : sges) length += sge.length;
-  Sge* to = sges_.get() + size_t{slot} * max_sges_;
+  Sge* to = storage_.sges.get() + size_t{slot} * max_sges_;
   std::copy(sges.begin(), sges.end(), to);
-  ring_[slot] = {wr_id, static_cast<uint32_t>(std::min<uint64_t>(length, UINT32_MAX)),
-                 static_cast<uint32_t>(sges.size()), to};
+  storage_.ring[slot] = {wr_id, static_cast<uint32_t>(std::min<uint64_t>(length, UINT32_MAX)),
+                         static_cast<uint32_t>(sges.size()), to};
 }
 
 bool ReceiveQueue::pop(ReceiveWork& to) {
   if (head_ == tail_) return false;
-  const ReceiveWork& from = ring_[head_++ & mask_];
+  const ReceiveWork& from = storage_.ring[head_++ & mask_];
   Sge* sges = to.sges;
   to = from;
   to.sges = sges;
@@ -88,13 +90,11 @@ bool ReceiveQueue::pop(ReceiveWork& to) {
 
 bool ReceiveQueue::resize(uint32_t work_requests) {
   if (size() > work_requests) return false;
-  auto old_ring = std::move(ring_);
-  auto old_sges = std::move(sges_);
   uint32_t old_mask = mask_, from = head_, end = tail_;
-  allocate(work_requests);
+  Storage old = allocate(work_requests);
   head_ = tail_ = 0;
   for (; from != end; ++from) {
-    const ReceiveWork& work = old_ring[from & old_mask];
+    const ReceiveWork& work = old.ring[from & old_mask];
     push(work.wr_id, {work.sges, work.sge_count});
   }
   return true;

@@ -160,20 +160,25 @@ class ReceiveQueue {
   // Copies the oldest request to `to`, whose `sges` points at an array of max_sges(); false when
   // empty.
   bool pop(ReceiveWork& to);
-  // Changes the capacity. False, and nothing changed, when more requests wait than would fit.
+  // Changes the capacity. False, and nothing changed, when more requests wait than would fit; nor
+  // is anything when it throws std::bad_alloc.
   bool resize(uint32_t work_requests);
   void clear() { head_ = tail_; }
 
  private:
-  void allocate(uint32_t work_requests);
+  struct Storage {
+    Slots<ReceiveWork> ring;
+    Slots<Sge> sges;
+  };
+  // Returns what it replaces. Throws std::bad_alloc with nothing changed.
+  Storage allocate(uint32_t work_requests);
 
   uint32_t limit_ = 0;
   uint32_t max_sges_;
   uint32_t mask_ = 0;
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
-  Slots<ReceiveWork> ring_;
-  Slots<Sge> sges_;
+  Storage storage_;
 };
 
 }  // namespace verbena::engine

@@ -1,6 +1,8 @@
 // The key table: allocation of keys and the local and remote access checks.
 #include "memory/region.h"
 
+#include <utility>
+
 #include "memory/fault_guard.h"
 
 namespace verbena::memory {
@@ -64,7 +66,8 @@ void KeyTable::remove(uint32_t key) {
   if (!find(key)) return;
   uint32_t index = key_index(key);
   entries_[index] = Entry{};
-  free_.insert(free_.begin() + static_cast<long>(prng_.below(free_.size() + 1)), index);
+  free_.push_back(index);
+  std::swap(free_.back(), free_[prng_.below(free_.size())]);
 }
 
 uint32_t KeyTable::rekey(MemoryWindow* window, uint8_t consumer_bits) {

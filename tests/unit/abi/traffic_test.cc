@@ -531,9 +531,14 @@ TEST_F(Traffic, WindowsOfBothTypes) {
   binder->wr_id = 3;
   binder->wr_flags = IBV_SEND_SIGNALED;
   ibv_mw_bind_info info = {mr_, address(4096), 64, IBV_ACCESS_REMOTE_WRITE};
-  uint32_t rkey = ibv_inc_rkey(two->rkey);
+  uint32_t unbound = two->rkey, rkey = ibv_inc_rkey(unbound);
+  ibv_wr_bind_mw(binder, two, rkey, &info);
+  ibv_wr_abort(binder);
+  EXPECT_EQ(two->rkey, unbound) << "never posted";
+  ibv_wr_start(binder);
   ibv_wr_bind_mw(binder, two, rkey, &info);
   ASSERT_EQ(ibv_wr_complete(binder), 0);
+  EXPECT_EQ(two->rkey, rkey);
   expect_success(reap(), IBV_WC_BIND_MW, 3);
   ibv_wr_start(binder);
   binder->wr_id = 4;

@@ -1,8 +1,10 @@
 // What an idle queue pair costs: thousands of them must fit, and a queue sized for the worst case
 // costs only what it has used.
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <fstream>
+#include <new>
 
 #include "rig.h"
 
@@ -55,6 +57,35 @@ TEST(Footprint, TenThousandIdleQueuePairsAreBelowAHundredMegabytes) {
   size_t used = resident_bytes() - before;
   RecordProperty("bytes", static_cast<int>(used));
   EXPECT_LT(used, 100u << 20);
+}
+
+TEST(Footprint, AResizeWithoutMemoryChangesNothing) {
+  if (kSanitized) GTEST_SKIP() << "the allocator is not the program's";
+  CompletionQueue cq(4);
+  ReceiveQueue queue(4, 2);
+  WorkCompletion completion;
+  for (completion.wr_id = 1; completion.wr_id <= 2; ++completion.wr_id) cq.push(completion);
+  Sge sges[2] = {{1, 10, 0}, {2, 20, 0}};
+  queue.push(7, sges);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit tight{64 << 20, before.rlim_max};  // less than is mapped already: nothing more
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  EXPECT_THROW(cq.resize(1 << 22), std::bad_alloc);
+  EXPECT_THROW(queue.resize(1 << 22), std::bad_alloc);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(cq.capacity(), 4u);
+  EXPECT_EQ(queue.capacity(), 4u);
+  EXPECT_TRUE(cq.push(completion));
+  WorkCompletion got[4];
+  ASSERT_EQ(cq.pop(got, 4), 3u);
+  EXPECT_EQ(got[0].wr_id, 1u);
+  EXPECT_EQ(got[2].wr_id, 3u);
+  ReceiveWork work;
+  work.sges = sges;
+  ASSERT_TRUE(queue.pop(work));
+  EXPECT_EQ(work.wr_id, 7u);
+  EXPECT_EQ(work.length, 30u);
 }
 
 TEST(Footprint, HugeQueuesCostNothingUntilUsed) {

@@ -171,6 +171,39 @@ TEST(Responder, FlushAndAtomicWriteAnswerLikeAnEmptyRead) {
 
 // --- order and repetition
 
+// Both arrive before anything is sent: what came ahead is still missing, and must be asked for.
+TEST(Responder, SwappedPacketsLeaveANakForTheDroppedOne) {
+  Rig rig;
+  post_receives(rig, 4, 16);
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 201, true), bytes(16));
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 200, true), bytes(16));
+  auto sent = rig.transmit();
+  ASSERT_THAT(summary(sent), ElementsAre("RC_ACKNOWLEDGE 201"));
+  EXPECT_EQ(sent[0].syndrome(), 0x60);
+  EXPECT_EQ(sent[0].header.aeth.msn, 1u);  // 200 is done
+  EXPECT_THAT(rig.poll_receive(), SizeIs(1));
+  // Nothing else is missing once it has come: no NAK for what was never sent.
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 201, true), bytes(16));
+  sent = rig.transmit();
+  ASSERT_THAT(summary(sent), ElementsAre("RC_ACKNOWLEDGE 201"));
+  EXPECT_EQ(sent[0].syndrome() & 0xe0, 0);
+  EXPECT_THAT(rig.poll_receive(), SizeIs(1));
+}
+
+TEST(Responder, ReversedPacketsAreAskedForUpToTheLastOneDropped) {
+  Rig rig;
+  post_receives(rig, 4, 16);
+  for (uint32_t psn : {202u, 201u, 200u, 201u})
+    rig.receive(rig.packet(Opcode::kRcSendOnly, psn, true), bytes(16));
+  auto sent = rig.transmit();
+  ASSERT_THAT(summary(sent), ElementsAre("RC_ACKNOWLEDGE 202"));
+  EXPECT_EQ(sent[0].syndrome(), 0x60);
+  rig.receive(rig.packet(Opcode::kRcSendOnly, 202, true), bytes(16));
+  sent = rig.transmit();
+  ASSERT_THAT(summary(sent), ElementsAre("RC_ACKNOWLEDGE 202"));
+  EXPECT_EQ(sent[0].syndrome() & 0xe0, 0);
+}
+
 TEST(Responder, GapIsNakedOnce) {
   Rig rig;
   post_receives(rig, 4, 16);

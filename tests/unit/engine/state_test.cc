@@ -165,6 +165,23 @@ TEST(State, DrainingIsToldOnlyToThoseWhoAsked) {
   EXPECT_THAT(busy.take_async(), IsEmpty());
 }
 
+TEST(State, AnotherRoadIsRefusedOncePacketsCanFlow) {
+  Rig rig;
+  ASSERT_TRUE(drain(rig));
+  QpAttributes a;
+  a.state = QpState::kSqd;
+  a.route = rig.route;
+  a.path = Path::kLocal;
+  auto moved = rig.qp->modify(rig.now, a, kAttrState | kAttrAv);
+  ASSERT_FALSE(moved);
+  EXPECT_EQ(moved.error().code, EINVAL);
+  EXPECT_THAT(moved.error().message, HasSubstr("IBV_QP_AV leads over another road"));
+  a.path = rig.qp->attributes().path;
+  a.route.hop_limit = 9;
+  ASSERT_TRUE(rig.qp->modify(rig.now, a, kAttrState | kAttrAv));
+  EXPECT_EQ(rig.qp->attributes().route.hop_limit, 9);
+}
+
 TEST(State, ResponderDepthMayChangeInSqdWithoutForgetting) {
   Rig rig;
   rig.receive(rig.atomic(Opcode::kRcFetchAdd, 200, 64, 5));

@@ -89,6 +89,19 @@ TEST(Ring, ASuccessorContinuesWhereTheDeadStopped) {
   EXPECT_EQ(reader.resets(), 0u);
 }
 
+TEST(Ring, AWriterThatOnlySkipsGetsNoMoreTimeThanOthers) {
+  auto ring = std::make_unique<Ring>();
+  RingReader reader(*ring);
+  RecordHeader skip{sizeof(RecordHeader), static_cast<uint32_t>(RecordKind::kSkip)};
+  for (size_t i = 0; i < 100; ++i) std::memcpy(ring->bytes + i * sizeof(skip), &skip, sizeof(skip));
+  ring->tail.store(100 * sizeof(skip));
+  uint32_t kind = 0;
+  EXPECT_TRUE(reader.next(kind).empty());
+  reader.publish();
+  EXPECT_EQ(ring->head.load(), 2 * sizeof(skip));
+  EXPECT_FALSE(reader.empty());
+}
+
 TEST(Ring, ImpossiblePositionsAreNeverFollowed) {
   for (uint64_t tail :
        {uint64_t{1}, uint64_t{kRingBytes} + 8, ~uint64_t{0}, ~uint64_t{7}, uint64_t{1} << 63}) {

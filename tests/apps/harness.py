@@ -2,14 +2,19 @@
 that tests neither meet each other nor a broker of the machine), pairs of server and client, and
 their outputs. Everything started here is ended here, by pid."""
 
+import atexit
 import ctypes
+import functools
 import glob
 import os
+import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -128,8 +133,8 @@ def brokers():
     for path in glob.glob("/proc/[0-9]*/comm"):
         pid = int(path.split("/")[2])
         try:
-            if open(path).read().startswith("verbena-broker"[:15]) and \
-                    os.readlink(f"/proc/{pid}/ns/net") == own:
+            name = pathlib.Path(path).read_text()
+            if name.startswith("verbena-broker") and os.readlink(f"/proc/{pid}/ns/net") == own:
                 found.append(pid)
         except OSError:
             pass
@@ -149,10 +154,33 @@ class Outcome:
         self.output = output
 
 
+USERS_FOLDER = "/tmp"   # where programs of another user start
+
+
+@functools.cache
+def users_build():
+    """The build as another user may read it: a clone in a closed home folder is copied out."""
+    parents = pathlib.Path(BUILD).parents
+    if all(folder.stat().st_mode & 0o005 == 0o005 for folder in [pathlib.Path(BUILD), *parents]):
+        return BUILD
+    copy = tempfile.mkdtemp(prefix="verbena-build-", dir=USERS_FOLDER)
+    atexit.register(shutil.rmtree, copy)
+    shutil.copytree(LIB, os.path.join(copy, "lib"), symlinks=True)
+    os.mkdir(os.path.join(copy, "bin"))
+    for name in ["verbena", "verbena-broker"]:
+        shutil.copy(os.path.join(BUILD, "bin", name), os.path.join(copy, "bin"))
+    sh(f"chmod -R a+rX {copy}")
+    return copy
+
+
 def start(command, env, prefix=(), user=None):
+    if user is not None:
+        command = [word.replace(BUILD, users_build()) for word in command]
+        env = {key: value.replace(BUILD, users_build()) for key, value in env.items()}
     return subprocess.Popen([*prefix, *command], env=env, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            errors="replace", user=user, start_new_session=True)
+                            errors="replace", user=user, start_new_session=True,
+                            cwd=USERS_FOLDER if user is not None else None)
 
 
 def finish(process, seconds):

@@ -76,7 +76,7 @@ class Modes(AppTest):
                           "echo shm; pwd", user=NOBODY)
         self.assert_ok(outcome)
         self.assertEqual(outcome.output.split(),
-                         ["65534", str(os.getgid()), "net", "1", "shm", os.getcwd()])
+                         ["65534", str(os.getgid()), "net", "1", "shm", harness.USERS_FOLDER])
 
     def test_namespace_leaves_the_machine_alone(self):
         self.assert_ok(verbena("run", "--mode", "ns", "--", "/bin/true"))

@@ -1,7 +1,9 @@
-// Time as a parameter: int64 picoseconds, the unit of the simulated fabric, used by the engine in
-// both worlds. 2^63 ps is 106 days; Instant counts from the start of its own world.
+// Time as a parameter: picoseconds, the unit of the simulated fabric, used by the engine in both
+// worlds. A Duration holds 106 days of them; an Instant, which counts from the start of its own
+// world, as long as a server runs.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <limits>
@@ -34,15 +36,24 @@ constexpr Duration seconds(int64_t n) {
 }
 
 struct Instant {
-  int64_t ps = 0;
+  __extension__ typedef __int128 Picoseconds;
+  Picoseconds ps = 0;
   constexpr auto operator<=>(const Instant&) const = default;
   constexpr Instant operator+(Duration d) const { return {ps + d.ps}; }
   constexpr Instant operator-(Duration d) const { return {ps - d.ps}; }
-  constexpr Duration operator-(Instant i) const { return {ps - i.ps}; }
-  constexpr int64_t ns() const { return ps / 1000; }
+  // What no Duration holds is the longest one.
+  constexpr Duration operator-(Instant i) const {
+    constexpr Picoseconds kLongest = std::numeric_limits<int64_t>::max();
+    return {static_cast<int64_t>(std::clamp(ps - i.ps, -kLongest, kLongest))};
+  }
+  constexpr int64_t ns() const {
+    int64_t low = static_cast<int64_t>(ps);  // 64 bits divide many times faster, and mostly do
+    return low == ps ? low / 1000 : static_cast<int64_t>(ps / 1000);
+  }
 };
 
-// "No deadline": later than every instant a world can reach.
-inline constexpr Instant kNever{std::numeric_limits<int64_t>::max()};
+// "No deadline": later than every instant a world can reach. "Long ago": before all of them.
+inline constexpr Instant kNever{Instant::Picoseconds{1} << 100};
+inline constexpr Instant kLongAgo{-(Instant::Picoseconds{1} << 100)};
 
 }  // namespace verbena

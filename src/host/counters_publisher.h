@@ -55,7 +55,7 @@ class CountersPublisher {
   broker::CountersPage* page_ = nullptr;
   bool stale_ = false;
   bool rested_ = false;  // the engine was at rest when last published
-  Instant published_{INT64_MIN / 2};
+  Instant published_ = kLongAgo;
   uint32_t rows_used_ = 0;
   std::string tree_;
   std::vector<std::string> ports_;                                   // names of verbs devices

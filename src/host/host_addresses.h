@@ -30,7 +30,7 @@ class HostAddresses {
   void refresh();
 
   std::vector<Entry> entries_;  // sorted by GID
-  Instant refreshed_{INT64_MIN / 2};
+  Instant refreshed_ = kLongAgo;
   engine::Gid last_miss_;  // memory of one: a datagram queue pair repeats its destination
 };
 

@@ -95,7 +95,7 @@ class Links : private engine::PacketSink {
   bool bell_on_ = false;  // peers ring when they send
   uint64_t counted_icrc_errors_ = 0, counted_malformed_ = 0;
   uint64_t reported_losses_ = 0;
-  Instant reported_{INT64_MIN / 2};
+  Instant reported_ = kLongAgo;
 };
 
 }  // namespace verbena::host

@@ -51,9 +51,9 @@ struct Process::State {
   std::vector<uint32_t> keys;
 
   // Pacing of a step.
-  Instant wire_seen{INT64_MIN / 2};  // a packet came over UDP
-  Instant local_seen{INT64_MIN / 2};
-  Instant last_poll{INT64_MIN / 2};
+  Instant wire_seen = kLongAgo;  // a packet came over UDP
+  Instant local_seen = kLongAgo;
+  Instant last_poll = kLongAgo;
   uint32_t polls_since_wire = 0;      // empty polls that did not look at the sockets
   uint32_t undrained = 0;             // steps in a row that left packets waiting
   uint32_t posts = 0;                 // transmits since the last step

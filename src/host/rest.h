@@ -51,7 +51,7 @@ class RestPolicy {
   uint32_t empty_polls_ = 0;
   uint32_t threshold_ = kMaxPolls;
   bool slice_before_ = false;
-  Instant doze_until_{INT64_MIN / 2};
+  Instant doze_until_ = kLongAgo;
 };
 
 }  // namespace verbena::host

@@ -30,7 +30,7 @@ constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us blurs ret
 int sleep_on(pollfd* fds, size_t count, Instant now, Instant until) {
   timespec timeout{};
   if (until > now) {
-    int64_t ns = ((until - now).ps + 999) / 1000;
+    int64_t ns = (until - now).ns() + 1;  // never early
     timeout.tv_sec = ns / 1'000'000'000;
     timeout.tv_nsec = ns % 1'000'000'000;
   }

@@ -85,7 +85,7 @@ class Watch {
  private:
   Mode mode_ = Mode::kAside;  // until the thread has planned for the first time
   bool dense_ = false;        // a polling loop was seen and has not been seen to end
-  Instant last_poll_{INT64_MIN / 2};
+  Instant last_poll_ = kLongAgo;
   Duration glance_ = kTick;  // from one to the next
   uint32_t vain_glances_ = 0;
   uint32_t run_ = 0;  // polls in a row, each within kDenseGap of the one before

@@ -1,6 +1,8 @@
 // PSN arithmetic, endian integers, the generator and zeroed slots.
 #include <gtest/gtest.h>
+
 #include <rapidcheck/gtest.h>
+#include <limits>
 
 #include "base/endian.h"
 #include "base/prng.h"
@@ -84,6 +86,8 @@ TEST(TimeTest, UnitsArePicoseconds) {
   EXPECT_EQ(microseconds(3).ps, 3'000'000);
   EXPECT_EQ(seconds(1), milliseconds(1000));
   EXPECT_EQ((Instant{5} + nanoseconds(1)).ps, 1005);
+  EXPECT_EQ((Instant{} - kNever).ps, -std::numeric_limits<int64_t>::max()) << "the longest";
+  EXPECT_EQ((kNever - Instant{}).ps, std::numeric_limits<int64_t>::max());
   EXPECT_LT(Instant{} + seconds(1'000'000), kNever);
 }
 

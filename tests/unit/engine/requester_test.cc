@@ -398,7 +398,7 @@ TEST(Requester, PartsOfALostReadRequestGiveNoCredit) {
   rig.read(4 * 256);
   EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_READ_REQUEST 101"));
   for (int tries = 0; tries < 2; ++tries) {  // lost, and lost again
-    rig.time(Duration{rig.device.next_deadline().ps});
+    rig.time(rig.device.next_deadline() - Instant{});
     rig.transmit();
   }
   auto respond = [&](uint32_t psn, uint32_t msn) {

@@ -110,7 +110,7 @@ class Rig {
   std::vector<Sent> transmit();
   // Moves time to `to` (from the start) and lets timers fire.
   void time(Duration to);
-  void pass(Duration d) { time(Duration{now.ps} + d); }
+  void pass(Duration d) { time(now - Instant{} + d); }
 
   // What the peer sends.
   wire::Packet packet(Opcode opcode, uint32_t psn, bool ack_request = false) const;

@@ -45,13 +45,13 @@ TEST(Timer, RetryCountSevenIsEightTransmissions) {
   Instant start = rig.now;
   EXPECT_THAT(rig.transmit(), SizeIs(2));
   for (int retry = 1; retry <= 7; ++retry) {
-    rig.time(Duration{(start + ack_timeout(8) * retry).ps - 1});
+    rig.time(start + ack_timeout(8) * retry - picoseconds(1) - Instant{});
     EXPECT_THAT(rig.transmit(), IsEmpty());
     rig.pass(picoseconds(1));
     EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_ONLY 100")) << "one packet to try";
     EXPECT_THAT(rig.poll_send(), IsEmpty());
   }
-  rig.time(Duration{(start + ack_timeout(8) * 8).ps});
+  rig.time(start + ack_timeout(8) * 8 - Instant{});
   auto done = rig.poll_send();
   ASSERT_THAT(summary(done), ElementsAre("1:RETRY_EXC_ERR", "2:WR_FLUSH_ERR"));
   EXPECT_EQ(done[0].vendor_error, 0x81u);
@@ -110,7 +110,7 @@ TEST(Timer, EveryRnrCodeIsWaitedExactly) {
     rig.ack(100, static_cast<uint8_t>(0x20 | code));
     Instant due = rig.now + microseconds(10) * kTenMicroseconds[code];
     EXPECT_EQ(rig.device.next_deadline(), due);
-    rig.time(Duration{due.ps - 1});
+    rig.time(due - picoseconds(1) - Instant{});
     EXPECT_THAT(rig.transmit(), IsEmpty()) << "nothing may leave before the wait is over";
     rig.pass(picoseconds(1));
     EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_SEND_ONLY 100", "RC_SEND_ONLY 101"));

@@ -16,10 +16,15 @@ TEST(Clock, CountsFromItsOriginHoweverLongTheMachineIsUp) {
     const Instant first = clock.at(origin);
     EXPECT_EQ(first.ns(), 1'000'000'000) << "no instant is 0 or before";
     EXPECT_EQ((clock.at(origin + 1) - first).ps, 1000);
-    // Timers of the longest kind (timeout 31 is 2.4 hours) and a hundred days of running.
+    // Timers of the longest kind (timeout 31 is 2.4 hours) and years of running.
     EXPECT_EQ(clock.at(origin + kDayNs) - first, seconds(86'400));
     EXPECT_EQ(clock.at(origin + 100 * kDayNs) - first, seconds(100 * 86'400));
-    EXPECT_LT(clock.at(origin + 100 * kDayNs) + seconds(86'400), kNever);
+    const int64_t late = origin + 10'000 * kDayNs;
+    EXPECT_EQ(clock.at(late).ns(), 10'000 * kDayNs + 1'000'000'000);
+    EXPECT_EQ(clock.at(late + 1) - clock.at(late), nanoseconds(1));
+    EXPECT_LT(clock.at(late) + seconds(86'400), clock.at(late + kDayNs + 1));
+    EXPECT_LT(clock.at(late) + seconds(86'400), kNever);
+    EXPECT_LT(kLongAgo, first);
   }
 }
 

@@ -27,7 +27,7 @@ void write_line(int fd, std::string_view text) {
 
 ExplainLog::ExplainLog(const char* setting, const char* variable, std::string_view word) {
   const Result<LogTarget> target = log_target(variable, setting, word);
-  if (!target) write_line(STDERR_FILENO, target.error().message);
+  if (!target) opened_ = tl::unexpected<Error>(target.error());
   if (!target || target->kind == LogTarget::Kind::kOff) return;
   if (target->kind == LogTarget::Kind::kStderr) {
     fd_ = STDERR_FILENO;
@@ -37,8 +37,7 @@ ExplainLog::ExplainLog(const char* setting, const char* variable, std::string_vi
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
                0644);  // a FIFO without a reader is refused, not waited for
   if (fd_ < 0)
-    write_line(STDERR_FILENO,
-               fmt::format("{}: cannot open {}: {}", variable, path, strerror(errno)));
+    opened_ = fail(errno, fmt::format("{}: cannot open {}: {}", variable, path, strerror(errno)));
 }
 
 void ExplainLog::write(std::string_view text) const {

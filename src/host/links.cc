@@ -52,6 +52,7 @@ Result<std::unique_ptr<Links>> Links::open(const broker::AttachOptions& options,
 }
 
 Result<void> Links::open_lenses() {
+  if (!trace_.opened()) return trace_.opened();
   auto setting = [](const char* name) {
     const char* value = ::getenv(name);
     return std::string(value ? value : "");

@@ -24,7 +24,8 @@ class Links : private engine::PacketSink {
   static constexpr size_t kMaxFds = 3;
 
   // Takes a slot and opens both links on it. Blocks while a broker starts. `addresses` outlives
-  // the links. Errors: broker::attach()'s; EINVAL a lens setting that makes no sense.
+  // the links. Errors: broker::attach()'s; EINVAL a lens setting that makes no sense;
+  // open()'s errno for a file that a lens cannot write.
   static Result<std::unique_ptr<Links>> open(const broker::AttachOptions& options,
                                              HostAddresses& addresses);
   ~Links() override;

@@ -163,6 +163,7 @@ Result<void> Process::attach() {
     explain("cannot attach: " + error.message);
     return tl::unexpected<Error>(error);
   };
+  if (const Result<void>& log = state_->log.opened(); !log) return refuse(log.error());
   const Result<bool> local = switched_on("VERBENA_LOCAL", ::getenv("VERBENA_LOCAL"));
   if (!local) return refuse(local.error());
   const Result<bool> fault_guard =

@@ -47,7 +47,8 @@ class Process {
   // --- life
   // Leases a slot from the broker (starting it if needed), opens the links, starts the background
   // thread. Called before the first queue pair; later calls are cheap. Errors: EADDRINUSE (who
-  // holds UDP 4791 and what to do), EAGAIN (all 254 slots taken), ECONNREFUSED, EMFILE, ...
+  // holds UDP 4791 and what to do), EAGAIN (all 254 slots taken), ECONNREFUSED, EMFILE, EINVAL (a
+  // misspelt VERBENA_* variable), ...
   Result<void> attach();
 
   // --- control helpers
@@ -56,7 +57,8 @@ class Process {
   // Which road a connected queue pair takes to `destination_qpn` at `route.destination`: kLocal if
   // the address is one of this host's and the owner of the QPN's slot is eligible (same user, PID
   // namespace, VERBENA_LOCAL not off on either side), by the same rule at both ends. Also checks
-  // that the route exists: EHOSTUNREACH/ENETUNREACH/ETIMEDOUT with a sentence. Locked.
+  // that the routing table has a way: ENETUNREACH/EHOSTUNREACH with a sentence. Asks no neighbour: a
+  // peer that does not answer shows as status 12 of the first work request. Locked.
   Result<engine::Path> choose_path(const engine::AddressVector& route, uint32_t destination_qpn);
   // A queue pair is about to leave RTR/RTS or be destroyed: references to its payload that still
   // lie in same-host rings become void. Locked; call before modify to ERR/RESET.

@@ -215,24 +215,41 @@ class Refusals(AppTest):
         fifo = os.path.join(self.folder, "fifo")
         os.mkfifo(fifo)
         why = f"{fifo}: No such device or address"
-        # A log that cannot be opened is said once, and the program goes on: it made its queue pair
-        # and misses only its server.
-        for name, value in (("VERBENA_LOG", "explain:" + fifo),
-                            ("VERBENA_TRACE", "packets:" + fifo)):
-            outcome = self.make_queue_pair(**{name: value})
-            self.assertIn("Couldn't connect", outcome.output)
-            self.assertIn(f"{name}: cannot open {why}\n", outcome.output)
-            self.assertEqual(outcome.output.count("verbena: "), 1, outcome.output)
-        # A capture that cannot be written is refused where the queue pair is made.
-        outcome = self.make_queue_pair(VERBENA_PCAP=fifo, VERBENA_LOG="explain")
-        self.assertIn("Couldn't create QP", outcome.output)
-        self.assertIn("cannot open the capture file " + why, outcome.output)
+        # A log or capture that cannot be opened is refused where the queue pair is made; the
+        # sentence is in the explain log, where there is one, and nowhere else.
+        for name, value, sentence in (
+                ("VERBENA_LOG", "explain:" + fifo, None),
+                ("VERBENA_TRACE", "packets:" + fifo, f"VERBENA_TRACE: cannot open {why}"),
+                ("VERBENA_PCAP", fifo, "cannot open the capture file " + why)):
+            outcome = self.make_queue_pair([VERBENA, "run", "--"], **{name: value})
+            self.assertIn("Couldn't create QP", outcome.output)
+            self.assertNotIn("verbena: ", outcome.output)
+            if sentence is not None:
+                outcome = self.make_queue_pair([VERBENA, "run", "--explain", "--"], **{name: value})
+                self.assertIn(sentence, outcome.output)
 
-    def make_queue_pair(self, **settings):
+    def test_settings_without_the_command(self):
+        """The library path alone: the same refusals, where the queue pair is made."""
+        for name, value, sentence in [
+                ("VERBENA_LOCAL", "maybe", "use on or off"),
+                ("VERBENA_FAULT_GUARD", "maybe", "use on or off"),
+                ("VERBENA_FAULT", "dorp=1%", "dorp"),
+                ("VERBENA_TRACE", "pockets", "use packets or packets:FILE"),
+                ("VERBENA_LOG", "explian", None)]:
+            quiet = self.make_queue_pair([], LD_LIBRARY_PATH=harness.LIB, **{name: value})
+            self.assertIn("Couldn't create QP", quiet.output)
+            self.assertNotIn("verbena: ", quiet.output)
+            self.assertNotIn(name, quiet.output)
+            if sentence is not None:
+                said = self.make_queue_pair([], LD_LIBRARY_PATH=harness.LIB, VERBENA_LOG="explain",
+                                            **{name: value})
+                self.assertIn(sentence, said.output)
+                self.assertIn("cannot attach: ", said.output)
+
+    def make_queue_pair(self, prefix, **settings):
         """A client of ibv_rc_pingpong without a server: makes its queue pair before it connects."""
-        outcome = run([VERBENA, "run", "--", "ibv_rc_pingpong", "-g", "0", "-p",
-                       str(harness.free_port()), harness.NEAR], seconds=20,
-                      env=dict(os.environ, **settings))
+        outcome = run([*prefix, "ibv_rc_pingpong", "-g", "0", "-p", str(harness.free_port()),
+                       harness.NEAR], seconds=20, env=dict(os.environ, **settings))
         self.assertEqual(outcome.code, 1, outcome.output)
         return outcome
 

@@ -1,5 +1,5 @@
 // A seed is a world: random verbs programs over roads that misbehave, checked to the byte.
-//   VERBENA_SEED=n      run one seed, and say what it was; with VERBENA_LOG=1 also every packet
+//   VERBENA_SEED=n      run one seed, and say what it was; with VERBENA_SIM_TRACE=1 also every packet
 //   VERBENA_SEEDS=n     how many (default 2000), from VERBENA_FIRST_SEED (default 1)
 //   VERBENA_SECONDS=n   stop after that many seconds instead
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ bool run_seed(uint64_t seed) {
 
 TEST(SimWorld, RandomPrograms) {
   if (uint64_t seed = number("VERBENA_SEED", 0)) {
-    Program program(seed, number("VERBENA_LOG", 0) != 0);
+    Program program(seed, number("VERBENA_SIM_TRACE", 0) != 0);
     bool good = program.run();
     fmt::print("{}\n  {} packets, {} steps of {} ns, trace {:016x}: {}\n",
                program.plan().describe(), program.world().counters().packets,

@@ -252,5 +252,32 @@ TEST_P(Roads, missing_broker_is_said) {
   EXPECT_EQ(a.wait(), 0);
 }
 
+// Refused where the program makes its first queue pair; nothing on the program's stderr.
+TEST_P(Roads, misspelt_settings_are_refused) {
+  const struct {
+    const char *name, *value, *sentence;
+  } settings[] = {
+      {"VERBENA_LOCAL", "maybe", "VERBENA_LOCAL=maybe is not known; use on or off"},
+      {"VERBENA_FAULT_GUARD", "maybe", "VERBENA_FAULT_GUARD=maybe is not known; use on or off"},
+      {"VERBENA_LOG", "on", "VERBENA_LOG=on is not known; use explain or explain:FILE"},
+      {"VERBENA_LOG", "explain:/nowhere/x", "VERBENA_LOG: cannot open /nowhere/x"},
+      {"VERBENA_TRACE", "x", "VERBENA_TRACE=x is not known; use packets or packets:FILE"},
+      {"VERBENA_TRACE", "packets:/nowhere/x", "VERBENA_TRACE: cannot open /nowhere/x"},
+  };
+  for (const auto& setting : settings) {
+    Child program([&](int) {
+      setenv(setting.name, setting.value, 1);
+      testing::internal::CaptureStderr();
+      Result<void> attached = Process::get().attach();
+      std::string said = testing::internal::GetCapturedStderr();
+      DEMAND(said.empty());
+      DEMAND(!attached);
+      DEMAND(attached.error().code == (strchr(setting.value, '/') ? ENOENT : EINVAL));
+      DEMAND(attached.error().message.find(setting.sentence) != std::string::npos);
+    });
+    EXPECT_EQ(program.wait(), 0) << setting.name << "=" << setting.value;
+  }
+}
+
 }  // namespace
 }  // namespace verbena::host

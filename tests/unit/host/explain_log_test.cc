@@ -1,6 +1,7 @@
 // The explain log's lines and its setting; populate() beside it.
 #include "host/explain_log.h"
 
+#include <errno.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -27,13 +28,22 @@ TEST(ExplainLog, off_by_default) {
   EXPECT_FALSE(ExplainLog("").enabled());
 }
 
-TEST(ExplainLog, unknown_setting_is_said_once) {
+TEST(ExplainLog, wrong_settings_are_kept_not_printed) {
   testing::internal::CaptureStderr();
-  EXPECT_FALSE(ExplainLog("verbose").enabled());
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            fmt::format("verbena: [{}] VERBENA_LOG=verbose is not known; use explain or "
-                        "explain:FILE\n",
-                        getpid()));
+  const ExplainLog unknown("verbose");
+  const ExplainLog nowhere("packets:/nowhere/x", "VERBENA_TRACE", "packets");
+  EXPECT_FALSE(unknown.enabled());
+  EXPECT_FALSE(nowhere.enabled());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_FALSE(unknown.opened());
+  EXPECT_EQ(unknown.opened().error().code, EINVAL);
+  EXPECT_EQ(unknown.opened().error().message,
+            "VERBENA_LOG=verbose is not known; use explain or explain:FILE");
+  ASSERT_FALSE(nowhere.opened());
+  EXPECT_EQ(nowhere.opened().error().code, ENOENT);
+  EXPECT_EQ(nowhere.opened().error().message,
+            "VERBENA_TRACE: cannot open /nowhere/x: No such file or directory");
+  EXPECT_TRUE(ExplainLog("").opened());
 }
 
 TEST(ExplainLog, appends_lines_to_a_file) {

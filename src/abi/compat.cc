@@ -30,7 +30,8 @@ void* ibv_alloc_dmah(ibv_context*, void*) {
   });
 }
 int ibv_dealloc_dmah(void*) {
-  return EOPNOTSUPP;
+  return shielded(
+      [] { return refuse(EOPNOTSUPP, "ibv_dealloc_dmah: no handle was ever allocated here"); });
 }
 
 // The kernel's structs never exist here: what librdmacm of the distribution would convert from is

@@ -13,14 +13,24 @@ constexpr uint64_t kReadable = uint64_t{IBV_WC_STANDARD_FLAGS} |
                                IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-int next_poll(ibv_cq_ex* base) {
+int read_one(const char* call, ibv_cq_ex* base) {
   Cq* cq = cast(base);
   int got = host::Process::get().poll(*cq->queue, &cq->current, 1);
   if (got == 0) return ENOENT;
-  if (got < 0) return EIO;  // overrun
+  if (got < 0)
+    return shielded([&] {
+      return refuse(EIO,
+                    "{}: the completion queue has overrun: more than its {} entries came before "
+                    "they were polled; make it larger or poll sooner",
+                    call, base->cqe);
+    });
   base->wr_id = cq->current.wr_id;
   base->status = static_cast<ibv_wc_status>(cq->current.status);
   return 0;
+}
+
+int next_poll(ibv_cq_ex* base) {
+  return read_one("ibv_next_poll", base);
 }
 
 int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
@@ -29,7 +39,7 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
       return refuse(EOPNOTSUPP, "ibv_start_poll: comp_mask {:#x}: no bit is defined",
                     attr->comp_mask);
     });
-  return next_poll(base);
+  return read_one("ibv_start_poll", base);
 }
 
 void end_poll(ibv_cq_ex*) {}

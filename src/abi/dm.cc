@@ -80,8 +80,8 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
         mmap(nullptr, dm->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
       cast(context)->device_memory -= attr->length;
-      errno = ENOMEM;
-      return nullptr;
+      return refuse_null(ENOMEM, "ibv_alloc_dm: {} bytes cannot be mapped: {}", dm->mapped,
+                         std::strerror(errno));
     }
     dm->memory = static_cast<uint8_t*>(memory);
     dm->base.context = context;

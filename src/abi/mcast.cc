@@ -102,7 +102,7 @@ int ibv_attach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
     QpCore& core = *cast(base)->core;
     host::Process& process = host::Process::get();
     host::Process::Guard guard(process);
-    if (!core.queue) return EIO;
+    if (!core.queue) return refuse(EIO, "ibv_attach_mcast: the device was closed");
     if (find_group(core, group) != core.groups.end()) return 0;
     if (int error = check_room(model->limits, membership)) return error;
     if (int error = join(process, membership))

@@ -92,21 +92,25 @@ int choose_path(host::Process& process, const engine::QueuePair& queue, uint32_t
   return 0;
 }
 
+// The port of an InfiniBand personality knows its peers by LID: the last two bytes of an address.
+int route_from_lid(const char* call, const host::DeviceModel& model, const ibv_ah_attr& attr,
+                   engine::AddressVector& route) {
+  route.destination = model.gid_of_lid(attr.dlid);
+  if (route.destination == engine::Gid{})
+    return refuse(EINVAL, "{}: is_global is 0 and dlid is 0; give the peer's LID", call);
+  route.source_gid_index = static_cast<uint8_t>(model.lid_gid_index());
+  route.source = model.gids[route.source_gid_index].gid;
+  route.service_level = attr.sl;
+  route.port = attr.port_num;
+  return 0;
+}
+
 }  // namespace
 
 int route_from_attr(const char* call, ibv_context* context, const ibv_ah_attr& attr,
                     engine::AddressVector& route) {
   auto model = model_of(context);
-  if (!attr.is_global && model->lid() != 0) {
-    route.destination = model->gid_of_lid(attr.dlid);
-    if (route.destination == engine::Gid{})
-      return refuse(EINVAL, "{}: is_global is 0 and dlid is 0; give the peer's LID", call);
-    route.source_gid_index = static_cast<uint8_t>(model->lid_gid_index());
-    route.source = model->gids[route.source_gid_index].gid;
-    route.service_level = attr.sl;
-    return 0;
-  }
-  if (!attr.is_global)
+  if (!attr.is_global && model->lid() == 0)
     return refuse(EINVAL,
                   "{}: is_global is 0; RoCE needs a GRH: set is_global = 1, grh.dgid and "
                   "grh.sgid_index. For programs that know LIDs only (qperf without rdma_cm), "
@@ -114,6 +118,7 @@ int route_from_attr(const char* call, ibv_context* context, const ibv_ah_attr& a
                   call);
   if (attr.port_num != 1)
     return refuse(EINVAL, "{}: port_num {}; the device has port 1", call, attr.port_num);
+  if (!attr.is_global) return route_from_lid(call, *model, attr, route);
   if (attr.grh.sgid_index >= model->gids.size() || model->gids[attr.grh.sgid_index].empty())
     return refuse(EINVAL,
                   "{}: sgid_index {} holds no GID; {} has {} entries (see "
@@ -142,7 +147,11 @@ void attr_from_route(const engine::AddressVector& route, bool is_global, ibv_ah_
   attr = {};
   attr.sl = route.service_level;
   attr.port_num = route.port;
-  if (!is_global) return;
+  if (!is_global) {
+    const auto& bytes = route.destination.bytes;
+    attr.dlid = static_cast<uint16_t>(bytes[14] << 8 | bytes[15]);
+    return;
+  }
   attr.is_global = 1;
   std::copy_n(route.destination.bytes.begin(), 16, attr.grh.dgid.raw);
   attr.grh.flow_label = route.flow_label;
@@ -166,7 +175,7 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_mask) {
     if (mask & IBV_QP_AV) {
       if (int error = route_from_attr("ibv_modify_qp", base->context, attr->ah_attr, wanted.route))
         return error;
-      wanted.route_is_global = true;
+      wanted.route_is_global = attr->ah_attr.is_global != 0;
     }
     host::Process& process = host::Process::get();
     host::Process::Guard guard(process);
@@ -185,11 +194,13 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_mask) {
 int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   Qp* qp = cast(base);
   engine::QpAttributes from;
-  {
+  int closed = shielded([&] {
     host::Process::Guard guard(host::Process::get());
-    if (!qp->queue()) return EIO;
+    if (!qp->queue()) return refuse(EIO, "ibv_query_qp: the device was closed");
     from = qp->queue()->current_attributes();
-  }
+    return 0;
+  });
+  if (closed) return closed;
   *attr = {};
   attr->qp_state = attr->cur_qp_state = static_cast<ibv_qp_state>(from.state);
   attr->path_mtu = static_cast<ibv_mtu>(from.path_mtu);

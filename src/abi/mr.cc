@@ -321,10 +321,12 @@ ibv_mr* ibv_reg_mr_ex(ibv_pd* pd, MrInitAttr* attr) {
     });
   bool has_fd = mask & kMrFd;
   if (has_fd == bool(mask & kMrAddress) || has_fd != bool(mask & kMrFdOffset) ||
-      (has_fd && !(mask & kMrIova))) {
-    errno = EINVAL;
-    return nullptr;
-  }
+      (has_fd && !(mask & kMrIova)))
+    return shielded_pointer<ibv_mr>([&]() -> ibv_mr* {
+      return refuse_null(EINVAL,
+                         "{}: comp_mask {:#x}: give an address, or fd with fd_offset and iova",
+                         call, mask);
+    });
   auto access = static_cast<uint32_t>(attr->access);
   if (has_fd)
     return register_dmabuf(call, pd, attr->fd_offset, attr->length, attr->iova, attr->fd, access);

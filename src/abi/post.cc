@@ -107,7 +107,9 @@ int fill_bind(ibv_mw* mw, ibv_mw_type type, uint32_t rkey, const ibv_mw_bind_inf
         "this one is type {}",
         static_cast<int>(mw->type));
   if (info.mr && cast(info.mr)->region == nullptr)
-    return refuse(EINVAL, "post_send: bind to a region that is no longer registered");
+    return refuse(EINVAL,
+                  "bind: the region is an import, which names no memory here; bind to the "
+                  "region that was registered");
   request.sges = {};
   request.bind.window = &cast(mw)->engine;
   request.bind.region = info.mr ? &cast(info.mr)->region->engine : nullptr;

@@ -285,7 +285,10 @@ int ibv_get_pkey_index(ibv_context*, uint8_t port, __be16 pkey) {
 // stands for InfiniBand or RoCE v1 and 1 for RoCE v2.
 int verbena_query_gid_type(ibv_context* context, uint8_t port, unsigned index, uint32_t* type) {
   return minus_one(shielded([&] {
-    if (port != kPorts || !gid_entry(*model_of(context), index)) return EINVAL;
+    auto model = model_of(context);
+    if (port != kPorts || !gid_entry(*model, index))
+      return refuse(EINVAL, "ibv_query_gid_type: port {}, index {} of {}", port, index,
+                    gid_table_length(*model));
     *type = 1;
     return 0;
   }));

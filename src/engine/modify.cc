@@ -91,7 +91,7 @@ void copy_attributes(QpAttributes& to, const QpAttributes& from, uint32_t mask) 
   if (mask & kAttrDestQpn) to.dest_qpn = from.dest_qpn & kPsnMask;
   if (mask & kAttrAv) {
     to.route = from.route;
-    to.route_is_global = true;
+    to.route_is_global = from.route_is_global;
     to.path = from.path;
   }
 }

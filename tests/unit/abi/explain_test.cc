@@ -98,6 +98,73 @@ TEST_F(Explained, CallsThatAreNotSupportedSayWhy) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
+// Failures that are not refused arguments: a binding to an import, a closed device, an overrun.
+TEST_F(Explained, LateFailuresSayWhy) {
+  char bytes[64];
+  ibv_mr* mr = ibv_reg_mr(pd_, bytes, sizeof bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+  ibv_mr* imported = ibv_import_mr(pd_, mr->handle);
+  ibv_mw* window = ibv_alloc_mw(pd_, IBV_MW_TYPE_1);
+  ibv_qp_init_attr init = rc_attr(cq_);
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  ASSERT_TRUE(imported && window && qp);
+  news();
+  ibv_mw_bind bind{};
+  bind.bind_info.mr = imported;
+  bind.bind_info.length = sizeof bytes;
+  EXPECT_EQ(ibv_bind_mw(qp, window, &bind), EINVAL);
+  expect_line("bind: the region is an import");
+  EXPECT_EQ(ibv_dealloc_mw(window), 0);
+  ibv_unimport_mr(imported);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+
+  ibv_context* other = open_loopback();
+  ibv_pd* pd = ibv_alloc_pd(other);
+  ibv_cq* cq = ibv_create_cq(other, 8, nullptr, nullptr, 0);
+  init = qp_attr(IBV_QPT_UD, cq);
+  ibv_qp* orphan = ibv_create_qp(pd, &init);
+  ASSERT_NE(orphan, nullptr);
+  EXPECT_EQ(ibv_close_device(other), 0);
+  news();
+  ibv_qp_attr attr;
+  EXPECT_EQ(ibv_query_qp(orphan, &attr, IBV_QP_STATE, &init), EIO);
+  expect_line("ibv_query_qp: the device was closed");
+  ibv_gid group{};
+  group.raw[0] = 0xff;
+  EXPECT_EQ(ibv_attach_mcast(orphan, &group, 0), EIO);
+  expect_line("ibv_attach_mcast: the device was closed");
+  EXPECT_EQ(ibv_destroy_qp(orphan), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
+// Flushed receives overrun a queue of their completions, without any traffic.
+TEST_F(Explained, OverrunSaysWhy) {
+  ibv_cq_init_attr_ex spec{};
+  spec.cqe = 1;
+  ibv_cq_ex* small = ibv_create_cq_ex(context_, &spec);
+  ASSERT_NE(small, nullptr);
+  ibv_qp_init_attr init = qp_attr(IBV_QPT_RC, ibv_cq_ex_to_cq(small), 64);
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  ASSERT_NE(qp, nullptr);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+  for (int i = 0; i < 64; ++i) {
+    ibv_recv_wr receive{}, *bad = nullptr;
+    ibv_post_recv(qp, &receive, &bad);
+  }
+  news();
+  ibv_poll_cq_attr poll{};
+  int result = ibv_start_poll(small, &poll);
+  for (int i = 0; result == 0 && i < 64; ++i) result = ibv_next_poll(small);
+  EXPECT_EQ(result, EIO);
+  std::string said = news();
+  EXPECT_NE(said.find("the completion queue has overrun"), std::string::npos) << said;
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(small)), 0);
+}
+
 // docs/decisions/0005: the device yes, its objects no, and never in silence.
 TEST_F(Explained, ObjectsOfAnotherProcessAreNotImported) {
   ibv_alloc_dm_attr attr{};

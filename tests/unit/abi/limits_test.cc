@@ -14,7 +14,8 @@ namespace {
 constexpr char kSmall[] =
     "[[device]]\nname = \"small0\"\ninterface = \"lo\"\n[device.limits]\n"
     "max_pd = 2\nmax_mr_size = 4096\nmax_mcast_grp = 1\nmax_qp_rd_atom = 3\n"
-    "max_qp_init_rd_atom = 2\n";
+    "max_qp_init_rd_atom = 2\n"
+    "[[device]]\nname = \"lid0\"\ninterface = \"lo\"\nlid = true\n";
 
 class Limits : public testing::Test {
  protected:
@@ -118,6 +119,52 @@ TEST_F(Limits, ReadDepthsAndGroups) {
   EXPECT_EQ(ibv_detach_mcast(qp, &second, 0), 0);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+// A personality whose peers are known by LID says back what it was given.
+TEST_F(Limits, ConnectedByLid) {
+  ibv_device** list = ibv_get_device_list(nullptr);
+  ASSERT_TRUE(list && list[0] && list[1]);
+  ibv_context* context = ibv_open_device(list[1]);
+  ibv_free_device_list(list);
+  ASSERT_NE(context, nullptr);
+  ibv_port_attr port;
+  ASSERT_EQ(ibv_query_port(context, 1, &port), 0);
+  EXPECT_EQ(port.lid, 1) << "the last bytes of 127.0.0.1";
+  ibv_pd* pd = ibv_alloc_pd(context);
+  ibv_cq* cq = ibv_create_cq(context, 4, nullptr, nullptr, 0);
+  ibv_qp_init_attr init = qp_attr(IBV_QPT_RC, cq);
+  ibv_qp* qp = ibv_create_qp(pd, &init);
+  ASSERT_NE(qp, nullptr);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+            0);
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = qp->qp_num;
+  attr.ah_attr.dlid = port.lid;
+  attr.ah_attr.sl = 3;
+  int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  for (uint8_t wrong : {0, 2}) {
+    attr.ah_attr.port_num = wrong;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, rtr), EINVAL) << int{wrong};
+  }
+  attr.ah_attr.port_num = 1;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, rtr), 0);
+  ibv_qp_attr got{};
+  ASSERT_EQ(ibv_query_qp(qp, &got, IBV_QP_AV, &init), 0);
+  EXPECT_EQ(got.ah_attr.is_global, 0);
+  EXPECT_EQ(got.ah_attr.dlid, port.lid);
+  EXPECT_EQ(got.ah_attr.sl, 3);
+  EXPECT_EQ(got.ah_attr.port_num, 1);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(context), 0);
 }
 
 }  // namespace

@@ -45,11 +45,14 @@ struct AddressVector {
   Gid source;  // the local GID at source_gid_index
   Gid destination;
   uint32_t flow_label = 0;  // 20 bits
-  uint8_t hop_limit = 64;   // sent as TTL; 0 is sent as 64
+  uint8_t hop_limit = 64;   // as given; see ttl()
   uint8_t traffic_class = 0;
   uint8_t source_gid_index = 0;
   uint8_t service_level = 0;
   uint8_t port = 1;
+
+  // What packets carry on every road: programs that leave the field 0 mean the default.
+  uint8_t ttl() const { return hop_limit ? hop_limit : 64; }
 };
 
 }  // namespace verbena::engine

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 namespace verbena::link {
 namespace {
@@ -92,9 +93,8 @@ bool FaultLens::send(const engine::TxPacket& packet) {
     ++counters_.corrupted;
     return true;
   }
-  if (reorder && hold(reordered_, packet, now_ + kMaxReorder, overtakers)) {
+  if (reorder && hold(reordered_, packet, now_ + kMaxReorder, overtakers, counters_.reordered)) {
     ++counters_.offered;
-    ++counters_.reordered;
     return true;
   }
   if (!pass(packet)) {
@@ -112,26 +112,30 @@ bool FaultLens::send(const engine::TxPacket& packet) {
 
 // On the way down: at once, or after the delay, behind what is already waiting.
 bool FaultLens::pass(const engine::TxPacket& packet) {
-  if (plan_.delay > Duration{} && hold(delayed_, packet, now_ + plan_.delay, 0)) {
-    ++counters_.delayed;
+  if (plan_.delay > Duration{} && hold(delayed_, packet, now_ + plan_.delay, 0, counters_.delayed))
     return true;
-  }
   return below_.send(packet);
 }
 
-// The bytes are copied: whoever sent them may be gone when they leave.
+// The bytes are copied: whoever sent them may be gone when they leave. Who is gone already has lost
+// the packet, as on the roads below: zeros under a good ICRC would be data.
 bool FaultLens::hold(std::deque<Held>& where, const engine::TxPacket& packet, Instant due,
-                     uint32_t overtakers) {
+                     uint32_t overtakers, uint64_t& held_packets) {
   if (where.size() >= kMaxHeld || packet.payload.length > kMaxHeldBytes || !packet.route) {
     return false;
   }
-  Held& held = where.emplace_back();
+  Held held;
   held.packet = packet;
   held.route = *packet.route;
   held.bytes.resize(packet.payload.length);
-  packet.payload.copy_out(0, held.bytes.data(), held.bytes.size());
+  if (!packet.payload.copy_out(0, held.bytes.data(), held.bytes.size())) {
+    ++counters_.dropped;
+    return true;
+  }
   held.due = due;
   held.overtakers = overtakers;
+  where.push_back(std::move(held));
+  ++held_packets;
   return true;
 }
 

@@ -31,7 +31,7 @@ Result<FaultPlan> parse_fault_plan(std::string_view text);
 
 struct FaultCounters {
   uint64_t offered = 0;
-  uint64_t dropped = 0;
+  uint64_t dropped = 0;  // also those to hold whose payload had vanished
   uint64_t duplicated = 0;
   uint64_t reordered = 0;
   uint64_t corrupted = 0;
@@ -69,8 +69,9 @@ class FaultLens : public engine::PacketSink {
   };
 
   bool pass(const engine::TxPacket& packet);
+  // Takes the packet and counts it in `held_packets`, or drops it; false: it must pass at once.
   bool hold(std::deque<Held>& where, const engine::TxPacket& packet, Instant due,
-            uint32_t overtakers);
+            uint32_t overtakers, uint64_t& held_packets);
   bool release(Held& held);
   void overtake();
 

@@ -113,7 +113,7 @@ bool LocalLink::send(const engine::TxPacket& packet) {
           route.source,
           route.destination,
           route.traffic_class,
-          route.hop_limit,
+          route.ttl(),
           false,
           packet.by_reference && packet.payload.length > kReferenceAbove,
           packet.source_qpn,

@@ -95,7 +95,7 @@ void PcapWriter::write(const wire::Packet& header, const memory::Payload& payloa
   wire::DatagramHeaders headers;
   headers.source_port = kShownSourcePort;
   headers.traffic_class = traffic_class;
-  headers.hop_limit = hop_limit ? hop_limit : 64;
+  headers.hop_limit = hop_limit;
   put_ip(record.data() + ip_at, source, destination, headers,
          static_cast<uint16_t>(record.size() - bth_at));
   uint8_t* ethernet = record.data() + wire::kPcapRecordHeaderBytes;
@@ -120,7 +120,7 @@ bool PcapLens::send(const engine::TxPacket& packet) {
   if (!below_.send(packet)) return false;
   if (packet.route) {
     writer_.write(packet.header, packet.payload, packet.route->source, packet.route->destination,
-                  packet.route->traffic_class, packet.route->hop_limit);
+                  packet.route->traffic_class, packet.route->ttl());
   }
   return true;
 }

@@ -126,8 +126,7 @@ bool UdpSender::fits(const Batch& batch, const engine::TxPacket& packet, uint32_
              kMaxBatchPieces &&
          batch.slot == slot_of(packet.header.dest_qpn) && batch.source == route.source &&
          batch.destination == route.destination && batch.traffic_class == route.traffic_class &&
-         batch.hop_limit == (route.hop_limit ? route.hop_limit : 64) &&
-         batch.interface_index == interface_index;
+         batch.hop_limit == route.ttl() && batch.interface_index == interface_index;
 }
 
 UdpSender::Batch& UdpSender::batch_for(const engine::TxPacket& packet, uint32_t bytes) {
@@ -154,7 +153,7 @@ void UdpSender::begin_batch(Batch& batch, const engine::TxPacket& packet,
   batch.destination = route.destination;
   batch.interface_index = interface_index;
   batch.traffic_class = route.traffic_class;
-  batch.hop_limit = route.hop_limit ? route.hop_limit : 64;
+  batch.hop_limit = route.ttl();
   batch.slot = slot_of(packet.header.dest_qpn);
   batch.ipv4 = route.source.is_ipv4();
   const int traffic_class = batch.traffic_class;

@@ -106,6 +106,27 @@ TEST(FaultLens, EveryPacketIsAccountedFor) {
   EXPECT_EQ(times.size(), c.offered - c.dropped - c.corrupted);
 }
 
+// The sender's memory is gone when the lens wants to keep it: a loss, never zeros.
+TEST(FaultLens, PayloadThatVanishedIsLost) {
+  struct Gone : memory::ForeignMemory {
+    bool copy_out(std::span<const memory::Segment>, size_t, uint8_t*, size_t) override {
+      return false;
+    }
+  } gone;
+  for (const char* plan : {"delay=50us", "reorder=100%"}) {
+    Memory below;
+    FaultLens lens(below, *parse_fault_plan(plan));
+    Offer offer(7);
+    offer.packet.payload.foreign = &gone;
+    EXPECT_TRUE(lens.send(offer.packet));
+    lens.on_time(Instant{} + seconds(1));
+    EXPECT_TRUE(below.psns.empty()) << plan;
+    EXPECT_EQ(lens.counters().offered, 1u);
+    EXPECT_EQ(lens.counters().dropped, 1u);
+    EXPECT_EQ(lens.counters().delayed + lens.counters().reordered, 0u);
+  }
+}
+
 TEST(FaultLens, ReorderedPacketsComeALittleLater) {
   std::vector<uint32_t> seen = run("reorder=20%,seed=4", 5000);
   ASSERT_EQ(seen.size(), 5000u);

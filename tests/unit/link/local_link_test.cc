@@ -96,6 +96,20 @@ struct Pair {
   }
 };
 
+// As on the wire: programs that leave the hop limit 0 mean the default.
+TEST_F(LocalLinkTest, HopLimitZeroIsSentAsTheDefault) {
+  Endpoint self;
+  for (uint8_t given : {0, 1, 64, 255}) {
+    Message message(self.slot(), 5, 16, false);
+    message.route.hop_limit = given;
+    ASSERT_TRUE(self.link->send(message.get()));
+    self.link->flush();
+    int seen = -1;
+    self.link->receive([&](const RxPacket& p) { seen = p.hop_limit; });
+    EXPECT_EQ(seen, given ? given : 64);
+  }
+}
+
 TEST_F(LocalLinkTest, CarriesHeaderAddressesAndPayload) {
   Pair pair;
   for (size_t length : {0ul, 1ul, 64ul, 4096ul, 8192ul}) {

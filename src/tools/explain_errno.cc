@@ -7,15 +7,28 @@ namespace verbena::tools {
 namespace {
 
 constexpr Explanation kErrnos[] = {
-    {EPERM, "EPERM", "Operation not permitted", "ibv_reg_mr, ibv_modify_qp, verbena run --mode ns.",
+    {EPERM, "EPERM", "Operation not permitted",
+     "ibv_modify_qp, ibv_bind_mw, ibv_advise_mr, verbena run --mode ns.",
      "A privileged setting (a Q_Key with its top bit set, a raw packet queue pair) without the "
      "right to it.\n"
+     "ibv_bind_mw: window and region are of different protection domains. ibv_advise_mr: the "
+     "region does not allow local write.\n"
      "User namespaces are not allowed here.",
      "Use an unprivileged Q_Key (top bit 0), or run with the capability."},
-    {ENOENT, "ENOENT", "No such file or directory", "ibv_open_device, ibv_get_pkey_index, attach.",
-     "The helper binary verbena-broker is not beside the library.\n"
-     "The P_Key is not in the port's table (Verbena has only 0xffff).",
-     "Keep the installed folder together; use P_Key 0xffff."},
+    {ENOENT, "ENOENT", "No such file or directory",
+     "ibv_start_poll, ibv_next_poll, ibv_init_ah_from_wc, ibv_advise_mr, the first queue pair.",
+     "ibv_start_poll, ibv_next_poll: no completion is waiting; not an error.\n"
+     "The message was sent to an address that is no GID of the device (any more).\n"
+     "No region of this protection domain has the lkey.\n"
+     "The helper binary verbena-broker is not beside the library.",
+     "Poll again later; look at verbena devices; keep the installed folder together."},
+    {EIO, "EIO", "Input/output error",
+     "ibv_modify_qp, ibv_query_qp, ibv_post_send, ibv_post_recv, ibv_attach_mcast, ibv_start_poll.",
+     "The device of the queue pair was closed.\n"
+     "A forked child used a queue pair of its parent, which keeps it.\n"
+     "ibv_start_poll, ibv_next_poll: the completion queue has overrun; completions are lost.",
+     "Close the device last; make queue pairs in the process that uses them; make completion "
+     "queues as long as all queues that complete into them."},
     {EINTR, "EINTR", "Interrupted system call", "ibv_get_cq_event, rdma_get_cm_event.",
      "A signal arrived while the call waited.", "Call again, unless the signal meant to stop."},
     {EBADF, "EBADF", "Bad file descriptor", "ibv_get_cq_event, ibv_reg_dmabuf_mr.",
@@ -58,6 +71,9 @@ constexpr Explanation kErrnos[] = {
      "reg_mr: length 0, or remote write without local write.\n"
      "create: a size of 0 or above the device's limit.",
      "VERBENA_LOG=explain names the argument; verbena devices -v prints the limits."},
+    {EFBIG, "EFBIG", "File too large", "ibv_get_device_list, verbena commands.",
+     "The file that VERBENA_CONFIG names is no configuration: it is too large for one.",
+     "Name a TOML file; docs/devices.md shows what belongs there."},
     {EMFILE, "EMFILE", "Too many open files", "ibv_open_device, ibv_create_comp_channel.",
      "The process has reached its limit of file descriptors.", "Raise ulimit -n, or close some."},
     {ENOSPC, "ENOSPC", "No space left on device", "ibv_attach_mcast, attach.",
@@ -66,14 +82,20 @@ constexpr Explanation kErrnos[] = {
     {ENOSYS, "ENOSYS", "Function not implemented", "Provider-specific calls.",
      "The call belongs to another provider's extension (mlx5dv, efadv).",
      "Let the program use plain verbs; most have an option for it."},
+    {ENODATA, "ENODATA", "No data available", "ibv_query_gid_ex.",
+     "The entry of the GID table is empty.",
+     "Take an index that verbena devices shows, or skip empty entries."},
     {EPROTO, "EPROTO", "Protocol error", "attach.",
      "Another process or the broker is of another build of Verbena.",
      "Use one build for all processes of this host; end the old ones first."},
-    {EOPNOTSUPP, "EOPNOTSUPP", "Operation not supported", "create and query calls.",
-     "A feature this device does not offer: a create flag, a comp_mask bit, device memory, flow "
-     "steering, tag matching, on-demand paging.",
-     "Ask ibv_query_device_ex first, or turn the feature off in the program (perftest: no --odp, "
-     "no DC)."},
+    {EOPNOTSUPP, "EOPNOTSUPP", "Operation not supported", "create, query, import and post calls.",
+     "A feature this device does not offer: an unknown flag or comp_mask bit, raw packets, flow "
+     "steering, tag matching, work queues, counters objects, DMA handles.\n"
+     "An object of another process was to be imported.",
+     "Ask ibv_query_device_ex first, or turn the feature off in the program; VERBENA_LOG=explain "
+     "names the bit."},
+    {EAFNOSUPPORT, "EAFNOSUPPORT", "Address family not supported by protocol", "ibv_attach_mcast.",
+     "An IPv6 group, and this host has no IPv6.", "Use an IPv4 group, or enable IPv6."},
     {EADDRINUSE, "EADDRINUSE", "Address already in use", "rdma_bind_addr, rdma_listen; attach.",
      "Another listener has this rdma_cm port.\n"
      "attach: a process that is not Verbena holds UDP port 4791 (kernel rxe, another stack).",
@@ -86,22 +108,34 @@ constexpr Explanation kErrnos[] = {
      "ip route get DESTINATION from SOURCE; choose the GID of the interface that has the route."},
     {ECONNRESET, "ECONNRESET", "Connection reset by peer", "rdma_cm, rsockets.",
      "The peer disconnected or died.", "Look at the peer's log."},
+    {ENOTCONN, "ENOTCONN", "Transport endpoint is not connected",
+     "ibv_modify_qp(RTR), ibv_attach_mcast.",
+     "A forked child used a queue pair of its parent before it made one of its own.",
+     "Make the queue pair in the process that uses it."},
     {ETIMEDOUT, "ETIMEDOUT", "Connection timed out",
-     "rdma_resolve_addr, rdma_connect, ibv_modify_qp(RTR).",
-     "Nobody answers at the destination: no such host, no RDMA there, or UDP 4791 is dropped on "
-     "the way.",
-     "ping the address; on the other host see verbena stats; open UDP 4791 in the firewall."},
+     "The first queue pair, ibv_attach_mcast, rdma_resolve_addr, rdma_connect.",
+     "The broker does not answer: it is stopped, or the machine has no time for it.\n"
+     "rdma_cm: nobody answers at the destination: no such host, no RDMA there, or UDP 4791 is "
+     "dropped on the way.\n"
+     "ibv_modify_qp(RTR) does not wait for the peer: one that is silent shows as status 12 "
+     "(RETRY_EXC_ERR) of the first work request.",
+     "Continue verbena-broker (kill -CONT); ping the address; on the other host see verbena "
+     "stats; open UDP 4791 in the firewall."},
     {ECONNREFUSED, "ECONNREFUSED", "Connection refused", "rdma_connect, verbena stats.",
      "The host is there but nothing listens on that rdma_cm port (REJ, reason 8: invalid service "
      "id).\n"
      "verbena stats: no RDMA process runs in this network namespace.",
      "Start the server first, with the same port and port space."},
-    {EHOSTUNREACH, "EHOSTUNREACH", "No route to host", "ibv_modify_qp(RTR), rdma_resolve_route.",
-     "The destination is on this network but does not answer ARP or neighbour discovery.",
-     "Check the address and that the host is up."},
-    {ESTALE, "ESTALE", "Stale file handle", "Calls of a forked child.",
-     "The object was made by the parent before fork; its slot belongs to the parent.",
-     "Open the device again in the child, or fork before opening."},
+    {EHOSTUNREACH, "EHOSTUNREACH", "No route to host",
+     "ibv_modify_qp(RTR), ibv_resolve_eth_l2_from_gid, rdma_resolve_route.",
+     "The routing table calls the destination unreachable.\n"
+     "ibv_resolve_eth_l2_from_gid: the neighbour table has no entry for the address.\n"
+     "ibv_modify_qp(RTR) asks no neighbour: a host on this network that does not answer ARP shows "
+     "as status 12 (RETRY_EXC_ERR) of the first work request, after its retries.",
+     "ip route get DESTINATION; check the address and that the host is up."},
+    {ESTALE, "ESTALE", "Stale file handle", "ibv_attach_mcast, ibv_detach_mcast.",
+     "The broker and its standby died together, and the new one does not know this process.",
+     "Restart the programs that use RDMA on this host."},
 };
 
 }  // namespace

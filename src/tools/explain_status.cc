@@ -15,8 +15,12 @@ constexpr Explanation kStatuses[] = {
     {1, "IBV_WC_LOC_LEN_ERR", "local length error",
      "Receiver: the arriving message. Sender: your own work request.",
      "The message is longer than the buffers of the receive work request it consumed.\n"
-     "On UD, the receive buffer forgot the 40 bytes of the GRH area.\n"
-     "The work request is longer than the port's max_msg_sz (UD: longer than the path MTU).",
+     "The work request is longer than the port's max_msg_sz.\n"
+     "An atomic whose scatter/gather entries hold fewer than 8 bytes, or an ATOMIC WRITE of other "
+     "than 8.\n"
+     "Not on UD: a datagram above the port's MTU completes with success and is not sent, and one "
+     "that does not fit its receive buffer (40 bytes of it are the GRH area) is dropped and "
+     "counted; VERBENA_LOG=explain names both.",
      "Post receives as large as the largest message (UD: plus 40 bytes), or send less."},
     {2, "IBV_WC_LOC_QP_OP_ERR", "local QP operation error", "Sender or receiver: your own side.",
      "The queue pair could not carry the work request out as written: an opcode its transport or "

@@ -148,6 +148,11 @@ TEST_F(Explained, OverrunSaysWhy) {
   ibv_qp* qp = ibv_create_qp(pd_, &init);
   ASSERT_NE(qp, nullptr);
   ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+            0);
   attr.qp_state = IBV_QPS_ERR;
   ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
   for (int i = 0; i < 64; ++i) {

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -33,6 +36,29 @@ TEST(Explain, ErrnosCarryTheSystemsSentence) {
   }
   for (int wanted : {ENOMEM, EINVAL, EOPNOTSUPP, ENODEV, ETIMEDOUT, EADDRINUSE, EAGAIN})
     EXPECT_EQ(seen.count(wanted), 1u) << wanted;
+}
+
+// Every errno that stands as such in what refuses, has its entry.
+TEST(Explain, KnowsEveryErrnoThatTheSourcesGive) {
+  std::map<std::string, int> numbers;
+  for (int number = 1; number < 134; ++number)
+    if (const char* name = strerrorname_np(number)) numbers[name] = number;
+  std::set<std::string> known;
+  for (const Explanation& entry : errno_explanations()) known.insert(entry.name);
+  const std::regex given(
+      R"(\b(?:refuse|refuse_null|fail|fail_batch|return)\b[\s(?:]*(E[A-Z0-9]+)\b)");
+  size_t found = 0;
+  for (const char* room : {"abi", "engine", "host", "broker"})
+    for (const auto& file : std::filesystem::directory_iterator(std::string(SOURCES "/") + room)) {
+      std::ifstream in(file.path());
+      const std::string text(std::istreambuf_iterator<char>(in), {});
+      for (std::sregex_iterator at(text.begin(), text.end(), given), end; at != end; ++at) {
+        if (!numbers.count((*at)[1])) continue;
+        ++found;
+        EXPECT_TRUE(known.count((*at)[1])) << (*at)[1] << " in " << file.path();
+      }
+    }
+  EXPECT_GT(found, 200u);
 }
 
 TEST(Explain, EverythingIsSaid) {

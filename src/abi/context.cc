@@ -1,5 +1,6 @@
-// Opening and closing a device. Opening takes no resource of the machine but two descriptors: no
-// socket and no thread exist before the first queue pair.
+// Opening and closing a device. Opening takes no resource of the machine but descriptors: two for
+// each context, and one netlink socket for all of them, that hears of port changes. No UDP socket
+// and no thread exist before the first queue pair.
 #include <algorithm>
 #include <cstring>
 

@@ -57,11 +57,12 @@ class Process {
   // Which road a connected queue pair takes to `destination_qpn` at `route.destination`: kLocal if
   // the address is one of this host's and the owner of the QPN's slot is eligible (same user, PID
   // namespace, VERBENA_LOCAL not off on either side), by the same rule at both ends. Also checks
-  // that the routing table has a way: ENETUNREACH/EHOSTUNREACH with a sentence. Asks no neighbour: a
-  // peer that does not answer shows as status 12 of the first work request. Locked.
+  // that the routing table has a way: ENETUNREACH/EHOSTUNREACH with a sentence. No neighbour is
+  // asked: a peer that does not answer shows as status 12 of the first work request. Locked.
   Result<engine::Path> choose_path(const engine::AddressVector& route, uint32_t destination_qpn);
-  // A queue pair is about to leave RTR/RTS or be destroyed: references to its payload that still
-  // lie in same-host rings become void. Locked; call before modify to ERR/RESET.
+  // References to the queue pair's payload that still lie in same-host rings become void. Nobody
+  // outside need call it: deliver() does for one that left RTR/RTS, by itself or by modify, before
+  // its completions are seen, and destroy() does. Locked.
   void revoke(engine::QueuePair& qp);
   // Ends a queue pair of the engine: with revoke(), and without the events that still name it.
   // Locked.

@@ -162,8 +162,8 @@ inline uint16_t ipv4_checksum(const Ipv4Header& header) {
 
 // The 20-bit flow label that a path gets when the application gives none (symmetric in the two
 // queue pair numbers), and the UDP source port 0xC000..0xFFFF that carries a flow label.
-// IBA A17.9.2 leaves the hash open; this is the kernel's (ib_verbs.h), so that both ends of a
-// connection with an rxe peer use the same port.
+// IBA A17.9.2 leaves the hash open; this is the kernel's (ib_verbs.h). Only the simulator
+// chooses ports by it: the UDP link has one port of that range for all it sends.
 constexpr uint32_t flow_label_of(uint32_t local_qpn, uint32_t remote_qpn) {
   uint64_t v = uint64_t{local_qpn} * remote_qpn;
   v ^= v >> 20;

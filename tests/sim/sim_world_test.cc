@@ -1,5 +1,6 @@
 // A seed is a world: random verbs programs over roads that misbehave, checked to the byte.
-//   VERBENA_SEED=n      run one seed, and say what it was; with VERBENA_SIM_TRACE=1 also every packet
+//   VERBENA_SEED=n      run one seed, and say what it was; also every packet with
+//                       VERBENA_SIM_TRACE=1
 //   VERBENA_SEEDS=n     how many (default 2000), from VERBENA_FIRST_SEED (default 1)
 //   VERBENA_SECONDS=n   stop after that many seconds instead
 #include <gtest/gtest.h>

@@ -4,6 +4,7 @@
 
 #include "abi/errors.h"
 #include "abi/import.h"
+#include "abi/mr.h"
 
 namespace verbena::abi {
 
@@ -22,7 +23,6 @@ extern "C" {
 
 void* ibv_alloc_buf(ibv_pd* pd, size_t size, Buffer** handle) {
   return shielded_pointer<void>([&]() -> void* {
-    constexpr size_t kPage = 4096;
     if (size == 0 || size > SIZE_MAX - kPage)
       return refuse_null(EINVAL, "ibv_alloc_buf: size {}", size);
     auto buffer = std::make_unique<Buffer>();

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "link/slot.h"
+#include "memory/region.h"
 
 namespace verbena::link {
 
@@ -15,8 +16,7 @@ namespace verbena::link {
 inline constexpr uint32_t kLocalAreaVersion = 2;
 
 inline constexpr uint32_t kRingBytes = 256 * 1024;  // power of two; pages exist once touched
-inline constexpr uint32_t kRegionSlots = 1u << 20;
-inline constexpr uint32_t kRegionKeyShift = 8;  // rkey = region index << 8 | random bits
+inline constexpr uint32_t kRegionSlots = memory::KeyTable::kMaxKeys;
 
 // One sender, one receiver. Positions count bytes for ever; offset = position % kRingBytes.
 struct Ring {
@@ -44,8 +44,8 @@ constexpr uint64_t region_word(uint32_t rkey, uint32_t epoch) {
   return uint64_t{rkey} << 32 | epoch;
 }
 
-constexpr uint32_t region_index(uint32_t rkey) {
-  return rkey >> kRegionKeyShift & (kRegionSlots - 1);
+inline uint32_t region_index(uint32_t rkey) {
+  return memory::key_index(rkey);
 }
 
 }  // namespace verbena::link

@@ -22,8 +22,8 @@ namespace {
 constexpr size_t kThreadStack = 256 * 1024;  // address space; a step touches under 32 KiB
 constexpr Duration kMinRetry = microseconds(20);
 constexpr Duration kMaxRetry = microseconds(200);
-constexpr Duration kPolite = microseconds(10);
-constexpr int kMaxPolite = 20;
+constexpr Duration kPolite = microseconds(50);
+constexpr int kMaxPolite = 4;
 constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us blurs retransmission timers
 
 // Sleeps until a descriptor is ready or `until` has come (kNever: no limit).
@@ -155,8 +155,7 @@ Instant Process::glance(Instant& tick_ends) {
   Watch& watch = state_->watch;
   Instant now = this->now();
   if (tick_ends == Instant{0}) tick_ends = now + Watch::kTick;
-  bool found = watch.should_glance(now) && drive(true, true).packets != 0;
-  watch.glanced(found);
+  watch.glanced(watch.should_glance(now) && drive(true, true).packets != 0);
   return std::min(tick_ends, now + watch.until_glance());
 }
 
@@ -167,10 +166,16 @@ void Process::background() {
   pollfd fds[2 + Links::kMaxFds];
   Instant tick_ends{0};  // while aside; 0: plan first
   for (;;) {
-    lock_behind_others();
     size_t count = 1;
     Instant until = kNever;
     fds[0] = {state.wake_thread.get(), POLLIN, 0};
+    if (tick_ends == Instant{0}) {
+      lock_behind_others();
+    } else if (!try_lock()) {  // somebody polls: nothing to glance at
+      until = std::min(tick_ends, now() + Watch::kGlance);
+      if (sleep_on(fds, 1, now(), until) != 0 || until == tick_ends) tick_ends = Instant{0};
+      continue;
+    }
     switch (tick_ends != Instant{0} ? state.watch.mode() : state.watch.plan()) {
       case Watch::Mode::kParked:
         break;

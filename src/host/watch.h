@@ -20,9 +20,9 @@ class Watch {
     kParked,  // a thread blocked in a channel drives; sleeps until told
   };
   static constexpr Duration kTick = milliseconds(1);
-  static constexpr Duration kMinGlance = microseconds(20);
-  static constexpr uint32_t kVainGlances = 8;               // before they become rarer
-  static constexpr Duration kAbsent = microseconds(2);      // without a poll: the loop is elsewhere
+  static constexpr Duration kGlance = microseconds(20);
+  static constexpr Duration kAbsent = microseconds(15);  // without a poll: the loop is elsewhere
+  static constexpr uint32_t kMaxCredit = 8;
   static constexpr Duration kDenseGap = microseconds(200);  // polls closer than this are a loop
   static constexpr uint32_t kDensePolls = 32;
   static constexpr uint32_t kTickPolls = 8;      // polls in a tick that mean "still polling"
@@ -58,16 +58,16 @@ class Watch {
   Mode plan();
   // While aside: a program that polls its completions may spin on its memory in between, as every
   // latency test of RDMA WRITE does, and nobody receives what it waits for. So the thread glances,
-  // and soon again while every few glances find something.
+  // and does so often while every third time finds something. Rarer finds are those of a poller
+  // that this very thread has interrupted.
   bool should_glance(Instant now) const { return drivers_ == 0 && now - last_poll_ >= kAbsent; }
   void glanced(bool found) {
-    vain_glances_ = found ? 0 : vain_glances_ + 1;
     if (found)
-      glance_ = kMinGlance;
-    else if (vain_glances_ > kVainGlances)
-      glance_ = std::min(glance_ * 2, kTick);
+      glance_credit_ = std::min(glance_credit_ + 2, kMaxCredit);
+    else if (glance_credit_ > 0)
+      --glance_credit_;
   }
-  Duration until_glance() const { return glance_; }
+  Duration until_glance() const { return glance_credit_ > 0 ? kGlance : kTick; }
   // The sleepers' deadline: who makes an earlier one must wake a sleeper.
   void sleeping_until(Instant deadline) { sleeping_until_ = deadline; }
   // Whether a sleeper is responsible for work due at `deadline` and does not know of it; says so
@@ -86,8 +86,7 @@ class Watch {
   Mode mode_ = Mode::kAside;  // until the thread has planned for the first time
   bool dense_ = false;        // a polling loop was seen and has not been seen to end
   Instant last_poll_ = kLongAgo;
-  Duration glance_ = kTick;  // from one to the next
-  uint32_t vain_glances_ = 0;
+  uint32_t glance_credit_ = 0;
   uint32_t run_ = 0;  // polls in a row, each within kDenseGap of the one before
   uint32_t polls_in_tick_ = 0;
   uint32_t waits_in_tick_ = 0;  // beginnings and ends

@@ -39,24 +39,29 @@ TEST(Watch, polling_loop_sends_the_thread_aside_once) {
   EXPECT_FALSE(watch.polling());
 }
 
-TEST(Watch, glances_come_soon_while_some_of_them_find_packets) {
+TEST(Watch, glances_go_on_while_every_third_finds_packets) {
   Watch watch;
   watch.plan();
   poll_densely(watch, 100, 0);
-  EXPECT_FALSE(watch.should_glance(at_us(100)));  // the loop polls
-  EXPECT_TRUE(watch.should_glance(at_us(101)));   // it is elsewhere
+  EXPECT_FALSE(watch.should_glance(at_us(99) + Watch::kAbsent - picoseconds(1)));
+  EXPECT_TRUE(watch.should_glance(at_us(99) + Watch::kAbsent));
   EXPECT_EQ(watch.until_glance(), Watch::kTick);
   watch.glanced(false);
   EXPECT_EQ(watch.until_glance(), Watch::kTick);
-  watch.glanced(true);
-  for (uint32_t i = 0; i < Watch::kVainGlances; ++i) watch.glanced(false);
-  EXPECT_EQ(watch.until_glance(), Watch::kMinGlance);
-  watch.glanced(false);
-  EXPECT_EQ(watch.until_glance(), Watch::kMinGlance * 2);
-  for (int i = 0; i < 10; ++i) watch.glanced(false);
+  for (int round = 0; round < 100; ++round) {
+    watch.glanced(true);
+    EXPECT_EQ(watch.until_glance(), Watch::kGlance);
+    watch.glanced(false);
+    EXPECT_EQ(watch.until_glance(), Watch::kGlance);
+    watch.glanced(false);
+  }
   EXPECT_EQ(watch.until_glance(), Watch::kTick);
-  watch.glanced(true);
-  EXPECT_EQ(watch.until_glance(), Watch::kMinGlance);
+  for (uint32_t i = 0; i < 100; ++i) watch.glanced(true);
+  for (uint32_t i = 0; i < Watch::kMaxCredit; ++i) {
+    EXPECT_EQ(watch.until_glance(), Watch::kGlance);
+    watch.glanced(false);
+  }
+  EXPECT_EQ(watch.until_glance(), Watch::kTick);
 }
 
 TEST(Watch, thread_does_not_glance_while_a_blocked_thread_drives) {

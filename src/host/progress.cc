@@ -91,10 +91,14 @@ void Process::transmit() {
   engine_->transmit(now, links_->sink(now), kTransmitBudget);
   state.publisher.touch();
   bool polls_soon = state.watch.polling() && state.posts++ > 0;
-  if (polls_soon && links_->pending() < kMaxDeferred)
+  if (polls_soon && links_->pending() < kMaxDeferred) {
     links_->ring();
-  else
+  } else {
+    bool calls = links_->pending() != 0;
     links_->flush();
+    if (calls) now = this->now();  // on the wire that took microseconds
+  }
+  state.watch.posted(now);
   deliver();
 }
 

@@ -155,7 +155,10 @@ Instant Process::glance(Instant& tick_ends) {
   Watch& watch = state_->watch;
   Instant now = this->now();
   if (tick_ends == Instant{0}) tick_ends = now + Watch::kTick;
-  watch.glanced(watch.should_glance(now) && drive(true, true).packets != 0);
+  bool on_wire = state_->wire_seen > state_->local_seen;
+  bool needed = watch.should_glance(now, on_wire ? Watch::kAbsentOnWire : Watch::kAbsent) &&
+                state_->dozers == 0;
+  watch.glanced(needed && drive(true, true).packets != 0);
   return std::min(tick_ends, now + watch.until_glance());
 }
 

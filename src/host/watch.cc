@@ -5,7 +5,7 @@ namespace verbena::host {
 
 bool Watch::polled_step(Instant now) {
   run_ = now - last_poll_ < kDenseGap ? run_ + 1 : 0;
-  last_poll_ = now;
+  last_poll_ = last_call_ = now;
   if (run_ < kDensePolls) return false;
   dense_ = true;
   hand_over_ = false;

@@ -21,7 +21,9 @@ class Watch {
   };
   static constexpr Duration kTick = milliseconds(1);
   static constexpr Duration kGlance = microseconds(20);
-  static constexpr Duration kAbsent = microseconds(15);  // without a poll: the loop is elsewhere
+  // Without a poll or post for so long, the loop is elsewhere. On the wire these take system calls.
+  static constexpr Duration kAbsent = microseconds(15);
+  static constexpr Duration kAbsentOnWire = microseconds(25);
   static constexpr uint32_t kMaxCredit = 8;
   static constexpr Duration kDenseGap = microseconds(200);  // polls closer than this are a loop
   static constexpr uint32_t kDensePolls = 32;
@@ -36,6 +38,7 @@ class Watch {
   // --- pollers. Each returns whether the background thread must be woken to take its new mode.
   void polled() { ++polls_in_tick_; }
   bool polled_step(Instant now);  // a poll that found no completion and drove the engine
+  void posted(Instant now) { last_call_ = now; }  // and handed its packets to the links
   // A completion queue was armed: the caller is likely to sleep, in a channel of ours or in
   // epoll. Which of the two it did last time decides whether the thread takes over at once.
   bool armed();
@@ -60,7 +63,9 @@ class Watch {
   // latency test of RDMA WRITE does, and nobody receives what it waits for. So the thread glances,
   // and does so often while every third time finds something. Rarer finds are those of a poller
   // that this very thread has interrupted.
-  bool should_glance(Instant now) const { return drivers_ == 0 && now - last_poll_ >= kAbsent; }
+  bool should_glance(Instant now, Duration absent) const {
+    return drivers_ == 0 && now - last_call_ >= absent;
+  }
   void glanced(bool found) {
     if (found)
       glance_credit_ = std::min(glance_credit_ + 2, kMaxCredit);
@@ -86,6 +91,7 @@ class Watch {
   Mode mode_ = Mode::kAside;  // until the thread has planned for the first time
   bool dense_ = false;        // a polling loop was seen and has not been seen to end
   Instant last_poll_ = kLongAgo;
+  Instant last_call_ = kLongAgo;  // poll or post
   uint32_t glance_credit_ = 0;
   uint32_t run_ = 0;  // polls in a row, each within kDenseGap of the one before
   uint32_t polls_in_tick_ = 0;

@@ -43,8 +43,11 @@ TEST(Watch, glances_go_on_while_every_third_finds_packets) {
   Watch watch;
   watch.plan();
   poll_densely(watch, 100, 0);
-  EXPECT_FALSE(watch.should_glance(at_us(99) + Watch::kAbsent - picoseconds(1)));
-  EXPECT_TRUE(watch.should_glance(at_us(99) + Watch::kAbsent));
+  EXPECT_FALSE(watch.should_glance(at_us(99 + 14), Watch::kAbsent));
+  EXPECT_TRUE(watch.should_glance(at_us(99 + 15), Watch::kAbsent));
+  watch.posted(at_us(110));
+  EXPECT_FALSE(watch.should_glance(at_us(124), Watch::kAbsent));
+  EXPECT_TRUE(watch.should_glance(at_us(125), Watch::kAbsent));
   EXPECT_EQ(watch.until_glance(), Watch::kTick);
   watch.glanced(false);
   EXPECT_EQ(watch.until_glance(), Watch::kTick);
@@ -68,9 +71,9 @@ TEST(Watch, thread_does_not_glance_while_a_blocked_thread_drives) {
   Watch watch;
   watch.plan();
   watch.wait_begins();
-  EXPECT_FALSE(watch.should_glance(at_us(1000)));
+  EXPECT_FALSE(watch.should_glance(at_us(1000), Watch::kAbsent));
   watch.wait_ends();
-  EXPECT_TRUE(watch.should_glance(at_us(1000)));
+  EXPECT_TRUE(watch.should_glance(at_us(1000), Watch::kAbsent));
 }
 
 TEST(Watch, sparse_polls_leave_the_thread_in_charge) {

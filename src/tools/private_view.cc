@@ -147,8 +147,13 @@ Result<bool> enter_private_view(const std::string& tree) {
   const bool has_folder = getcwd(folder, sizeof(folder)) != nullptr;
   Status status = enter_namespaces();
   if (!status) return status;
-  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    if (errno == EINVAL)
+      return fail(EINVAL,
+                  "--mode ns: / is no mount point (a chroot), so that mounts could not be kept from"
+                  " the rest of the machine; use --mode env or --mode audit");
     return failed("cannot make the mounts private");
+  }
   for (const char* part :
        {"/sys/bus/pci/drivers", "/sys/bus/pci/devices", "/sys/devices", "/sys/class"}) {
     status = cover(tree + part, part);

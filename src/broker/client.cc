@@ -17,6 +17,7 @@
 
 #include "broker/connect.h"
 #include "broker/identity.h"
+#include "broker/port_holder.h"
 #include "broker/spawn.h"
 
 namespace verbena::broker {
@@ -309,6 +310,14 @@ void Lease::lose_connection() {
   connection_.reset();
   claim_.reset();
   question_.reset();
+}
+
+Result<void> check_reach(const AttachOptions& options) {
+  Result<link::Fd> connection = connect_now(options.name);
+  if (connection) return {};
+  if (connection.error().code == EACCES) return tl::unexpected<Error>(connection.error());
+  if (connection.error().code != ECONNREFUSED || !held_by_strangers(options.port)) return {};
+  return fail(EADDRINUSE, describe_port_holder(options.port));
 }
 
 Result<Observer> Observer::open(const std::string& name) {

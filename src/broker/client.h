@@ -136,6 +136,10 @@ void watch_forks();
 // uid's broker, EAGAIN no slot free, ETIMEDOUT.
 Result<std::unique_ptr<Lease>> attach(const AttachOptions& options);
 
+// What attach() would certainly refuse now (EACCES, EADDRINUSE, with its sentence), found without
+// taking a slot or starting a broker. Success promises nothing.
+Result<void> check_reach(const AttachOptions& options = {});
+
 // Reads other processes' pages without a slot (verbena stats, verbena doctor). Starts no broker:
 // ECONNREFUSED when none runs.
 class Observer {

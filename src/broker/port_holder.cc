@@ -19,7 +19,7 @@ struct Holder {
   uint32_t uid;
 };
 
-void find_sockets(const char* table, uint16_t port, std::vector<Holder>& out) {
+void read_table(const char* table, uint16_t port, std::vector<Holder>& out) {
   std::ifstream file(table);
   std::string line;
   std::getline(file, line);  // column titles
@@ -34,6 +34,13 @@ void find_sockets(const char* table, uint16_t port, std::vector<Holder>& out) {
     out.push_back({std::strtoull(inode.c_str(), nullptr, 10),
                    static_cast<uint32_t>(std::strtoul(uid.c_str(), nullptr, 10))});
   }
+}
+
+std::vector<Holder> find_sockets(uint16_t port) {
+  std::vector<Holder> out;
+  read_table("/proc/net/udp", port, out);
+  read_table("/proc/net/udp6", port, out);
+  return out;
 }
 
 bool holds(const std::string& pid, const std::vector<Holder>& sockets) {
@@ -79,11 +86,15 @@ std::string find_process(const std::vector<Holder>& sockets) {
 
 }  // namespace
 
+bool held_by_strangers(uint16_t port) {
+  const std::vector<Holder> sockets = find_sockets(port);
+  if (sockets.empty()) return false;
+  return sockets[0].uid != ::geteuid() || find_process(sockets).empty();
+}
+
 std::string describe_port_holder(uint16_t port) {
   std::string what = "UDP port " + std::to_string(port) + " (RoCE v2) is already in use";
-  std::vector<Holder> sockets;
-  find_sockets("/proc/net/udp", port, sockets);
-  find_sockets("/proc/net/udp6", port, sockets);
+  const std::vector<Holder> sockets = find_sockets(port);
   const std::string elsewhere = ", or run in a network namespace of your own: unshare -rn";
   if (sockets.empty()) return what + "; stop its user" + elsewhere;
   std::string process = find_process(sockets);

@@ -11,4 +11,8 @@ namespace verbena::broker {
 // no process, and says what to do.
 std::string describe_port_holder(uint16_t port);
 
+// Whether somebody else has the port for certain: a process of another user, or the kernel. False
+// where a process of this user has it, which may be one of ours whose broker has died.
+bool held_by_strangers(uint16_t port);
+
 }  // namespace verbena::broker

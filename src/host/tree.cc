@@ -157,12 +157,18 @@ std::vector<std::string> parents_to_try() {
   return parents;
 }
 
+// Every user of `unshare -r` is uid 0 to himself, so several may want the name verbena-0, the real
+// root among them: who comes later takes the next name.
+constexpr int kNamesPerUser = 64;
+
 // Empty when `parent` cannot have one.
 std::string private_directory_in(const std::string& parent) {
-  std::string path = fmt::format("{}/verbena-{}", parent, geteuid());
-  if ((mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) && private_to_us(path) &&
-      access(path.c_str(), W_OK) == 0)
-    return path;
+  const std::string first = fmt::format("{}/verbena-{}", parent, geteuid());
+  for (int i = 0; i < kNamesPerUser; ++i) {
+    std::string path = i == 0 ? first : fmt::format("{}.{}", first, i);
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return {};
+    if (private_to_us(path)) return access(path.c_str(), W_OK) == 0 ? path : std::string();
+  }
   return {};
 }
 

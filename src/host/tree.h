@@ -39,8 +39,9 @@ std::string pci_address(size_t index);
 // "hw_counters", as Linux drivers divide them.
 const char* counter_folder(std::string_view name);
 
-// A directory only this user can enter, created if need be: below $XDG_RUNTIME_DIR, /dev/shm,
-// $TMPDIR or /tmp, the first that works. Errors: EACCES, naming each that was tried.
+// A directory only this user can enter, created if need be: verbena-UID, or verbena-UID.1 and on
+// where others have that name, below $XDG_RUNTIME_DIR, /dev/shm, $TMPDIR or /tmp, the first that
+// works. Errors: EACCES, naming each that was tried.
 Result<std::string> private_directory();
 
 // The root of a tree for `devices` below `base`, built if no identical one is there. Safe for any

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -12,26 +13,35 @@ namespace {
 
 constexpr char kHelp[] =
     " (VERBENA_FAULT is a list like drop=1%,duplicate=0.5%,reorder=2%,corrupt=100ppm,delay=50us,"
-    "seed=7)";
+    "seed=7: shares of 0% to 100%, of 0ppm to 1000000ppm or from 0.0 to 1.0, a delay of at most "
+    "10s)";
 
+// What follows the number at the start of `text`; -1 is the number where there is none. In any
+// locale: the program may have set one whose numbers have a comma.
+std::string_view take_number(std::string_view text, double& value) {
+  value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) value = -1;
+  return text.substr(static_cast<size_t>(end - text.data()));
+}
+
+// Without a unit it is a fraction and needs its point: "drop=1" means 1% to one reader and
+// everything to another.
 bool parse_share(const std::string& text, uint32_t& ppm) {
-  char* unit = nullptr;
-  double value = std::strtod(text.c_str(), &unit);
-  double scale = std::string_view(unit) == "%"     ? 1e4
-                 : std::string_view(unit) == "ppm" ? 1
-                 : *unit == 0                      ? 1e6
-                                                   : 0;
-  if (unit == text.c_str() || scale == 0 || !(value >= 0) || value * scale > 1e6) return false;
+  double value;
+  const std::string_view unit = take_number(text, value);
+  const bool fraction = unit.empty() && (value == 0 || text.find('.') != text.npos);
+  double scale = unit == "%" ? 1e4 : unit == "ppm" ? 1 : fraction ? 1e6 : 0;
+  if (scale == 0 || !(value >= 0) || value * scale > 1e6) return false;
   ppm = static_cast<uint32_t>(value * scale + 0.5);
   return true;
 }
 
 bool parse_delay(const std::string& text, Duration& delay) {
-  char* unit = nullptr;
-  double value = std::strtod(text.c_str(), &unit);
-  std::string_view name(unit);
+  double value;
+  const std::string_view name = take_number(text, value);
   double ps = name == "ns" ? 1e3 : name == "us" ? 1e6 : name == "ms" ? 1e9 : name == "s" ? 1e12 : 0;
-  if (unit == text.c_str() || ps == 0 || !(value >= 0) || value * ps > 1e13) return false;
+  if (ps == 0 || !(value >= 0) || value * ps > 1e13) return false;
   delay = picoseconds(static_cast<int64_t>(value * ps));
   return true;
 }

@@ -43,6 +43,11 @@ Result<std::string> find_program(const std::string& name) {
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
     if (found.empty()) found = candidate;
   }
+  if (found.empty() && name.find('/') == std::string::npos)
+    for (const char* folder : {"/usr/local/sbin/", "/usr/sbin/", "/sbin/"})
+      if (access((folder + name).c_str(), X_OK) == 0)
+        return fail(ENOENT, fmt::format("{}: not found in PATH, which lacks its folder; write {}{}",
+                                        name, folder, name));
   if (!found.empty())
     return fail(EACCES, fmt::format("{} is not executable (chmod +x {})", found, found));
   return fail(ENOENT, name.find('/') != std::string::npos

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/client.h"
 #include "host/tree.h"
 #include "tools/command.h"
 #include "tools/private_view.h"
@@ -21,6 +22,7 @@ struct RunOptions {
   Mode mode = Mode::kAuto;
   bool explain = false;
   bool print_env = false;
+  std::string unknown;  // a word before the program that looks like an option
   std::vector<std::string> command;
 };
 
@@ -52,6 +54,12 @@ std::string no_devices_hint() {
 }
 
 int run(const RunOptions& options) {
+  if (!options.unknown.empty())
+    return complain("run",
+                    fmt::format("there is no option {}; verbena run --help lists them, and a "
+                                "program of that name is started by verbena run -- {}",
+                                options.unknown, options.unknown),
+                    2);
   if (options.command.empty() && !options.print_env)
     return complain("run", "no program given; write verbena run -- PROGRAM ARGUMENTS", 2);
   auto folder = library_folder();
@@ -99,6 +107,9 @@ int run(const RunOptions& options) {
     if (!entered) return complain("run", entered.error().message, 2);
   }
   for (const auto& [name, value] : changes) setenv(name.c_str(), value.c_str(), 1);
+  // No refusal: listing devices works all the same.
+  if (auto reach = broker::check_reach(); !reach)
+    complain("run", "note: no queue pair can be made here: " + reach.error().message, 0);
   return become(program.path, options.command);
 }
 
@@ -138,6 +149,8 @@ void add_run(CLI::App& app, Invocation& invocation) {
       "LD_LIBRARY_PATH -x LD_PRELOAD -x VERBENA_TREE ...");
   command->callback([command, options, &invocation] {
     options->command = command->remaining();
+    if (!options->command.empty() && options->command[0].rfind('-', 0) == 0)
+      options->unknown = options->command[0];
     if (!options->command.empty() && invocation.dashes) options->command.push_back("--");
     options->command.insert(options->command.end(), invocation.after_dashes.begin(),
                             invocation.after_dashes.end());

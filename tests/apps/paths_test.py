@@ -137,6 +137,18 @@ class Refusals(AppTest):
         self.assertEqual(outcome.code, 127)
         self.assertEqual(outcome.output, "verbena run: no-such-program: not found in PATH\n")
 
+    @unittest.skipUnless(os.path.exists("/usr/sbin/ibstat"), "ibstat is not in /usr/sbin")
+    def test_an_administrators_program_as_a_user(self):
+        outcome = verbena("run", "--", "ibstat", PATH="/usr/bin:/bin")
+        self.assertEqual(outcome.code, 127)
+        self.assertEqual(outcome.output, "verbena run: ibstat: not found in PATH, which lacks its "
+                                         "folder; write /usr/sbin/ibstat\n")
+
+    def test_a_misspelt_option_is_no_program(self):
+        outcome = verbena("run", "--devise", "lo", "--", "/bin/true")
+        self.assertEqual(outcome.code, 2)
+        self.assertTrue(outcome.output.startswith("verbena run: there is no option --devise; "))
+
     def test_not_executable(self):
         self.assertEqual(verbena("run", "/etc/passwd").code, 126)
 
@@ -269,6 +281,43 @@ class Refusals(AppTest):
         self.assertEqual(outcome.output.count("\n"), 1)
 
 
+class SecondUser(AppTest):
+    """Another user's process holds the port."""
+
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can be two users")
+        port = str(harness.free_port())
+        self.holder = harness.start([VERBENA, "run", "--", "ibv_rc_pingpong", "-g", "0", "-p",
+                                     port], env=None)
+        harness.wait_listening(int(port), self.holder)
+
+    def tearDown(self):
+        self.holder.kill()
+        harness.finish(self.holder, 20)
+
+    def test_is_told_who_holds_it(self):
+        outcome = verbena("run", "--", "ibv_devices", user=NOBODY)
+        self.assert_ok(outcome)
+        first, *rest = outcome.output.splitlines()
+        self.assertRegex(first, r"^verbena run: note: no queue pair can be made here: UDP port 4791"
+                                r" .* by a broker of uid 0 \(pid \d+\), and this process has uid "
+                                r"65534; .*unshare -rn$")
+        self.assertIn("verbena0", "\n".join(rest))
+
+    def test_runs_in_a_network_of_its_own_where_uid_0_has_the_private_name(self):
+        if not user_namespaces():
+            self.skipTest("no user namespaces for users here")
+        port = harness.free_port()
+        program = f"'{VERBENA}' run -- ibv_rc_pingpong -g 0 -n 100 -p {port}"
+        script = (f"ip link set lo up && {{ {program} & sleep 1; {program} 127.0.0.1; wait; }}")
+        outcome = run(["unshare", "-rn", "sh", "-c", script], user=NOBODY,
+                      env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
+        self.assert_ok(outcome)
+        self.assertEqual(outcome.output.count("100 iters in"), 2, outcome.output)
+        self.assertNotIn("note:", outcome.output)
+
+
 class Command(AppTest):
     def test_help_of_every_command(self):
         self.assert_ok(verbena("--help"))
@@ -282,7 +331,23 @@ class Command(AppTest):
         self.assertEqual(outcome.code, 2)
         self.assertEqual(outcome.output, "verbena: 'dance' is no command; commands: run, devices, "
                                          "stats, explain, doctor\n")
-        self.assertEqual(verbena().code, 2)
+        bare = verbena()
+        self.assertEqual(bare.code, 2)
+        self.assertIn("Usage: verbena ", bare.output)
+        self.assertIn("doctor", bare.output)
+
+    def test_help_as_a_command(self):
+        self.assertEqual(verbena("help").output, verbena("--help").output)
+        self.assertEqual(verbena("help", "stats").output, verbena("stats", "--help").output)
+
+    def test_a_misuse_is_one_line_that_names_the_command(self):
+        for words in (["devices", "x"], ["devices", "--", "x"], ["stats", "-i", "0"],
+                      ["stats", "--", "x"], ["doctor"], ["doctor", "a", "b"], ["explain", "-1"],
+                      ["explain", "--", "-1"], ["run", "--mode"]):
+            outcome = verbena(*words)
+            self.assertEqual(outcome.code, 2, words)
+            self.assertTrue(outcome.output.startswith(f"verbena {words[0]}: "), outcome.output)
+            self.assertEqual(outcome.output.count("\n"), 1, outcome.output)
 
     def test_devices(self):
         outcome = verbena("devices", "--json")

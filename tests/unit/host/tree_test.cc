@@ -273,6 +273,26 @@ TEST_F(Tree, IsMadeInTheNextDirectoryWhereTheFirstCannotHoldIt) {
   EXPECT_EQ(read(*tree + "/sys/class/infiniband/verbena0/node_type"), "1: CA\n");
 }
 
+// All users of `unshare -rn` are uid 0 to themselves: the name is taken, the next one is ours.
+TEST_F(Tree, PrivateDirectoryStepsAsideWhereTheNameIsTaken) {
+  const std::string wanted = base_ + "/verbena-" + std::to_string(geteuid());
+  setenv("XDG_RUNTIME_DIR", base_.c_str(), 1);
+  for (mode_t taken : {0755, 0777, 0}) {
+    fs::remove_all(wanted);
+    if (taken == 0) {
+      std::ofstream(wanted) << "a file";
+    } else {
+      fs::create_directory(wanted);
+      chmod(wanted.c_str(), taken);
+    }
+    auto path = private_directory();
+    EXPECT_TRUE(path && *path == wanted + ".1") << (path ? *path : path.error().message);
+    auto again = private_directory();
+    EXPECT_TRUE(again && *again == wanted + ".1");
+  }
+  unsetenv("XDG_RUNTIME_DIR");
+}
+
 TEST_F(Tree, PrivateDirectoryIsOursAlone) {
   auto path = private_directory();
   ASSERT_TRUE(path) << path.error().message;

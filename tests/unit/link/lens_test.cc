@@ -62,17 +62,21 @@ TEST(FaultPlan, ReadsEveryPart) {
   EXPECT_EQ(plan->delay, microseconds(50));
   EXPECT_EQ(plan->seed, 7u);
   EXPECT_EQ(parse_fault_plan("")->drop_ppm, 0u);
+  EXPECT_EQ(parse_fault_plan("drop=0")->drop_ppm, 0u);
+  EXPECT_EQ(parse_fault_plan("drop=1.0")->drop_ppm, 1'000'000u);
 }
 
 TEST(FaultPlan, NamesThePartThatIsWrong) {
-  for (const char* text : {"drop", "drop=", "drop=2x", "drop=101%", "drop=-1%", "loss=1%",
-                           "delay=5", "delay=1e9s", "seed=", "seed=1,dorp=1%", "drop=nan"}) {
+  for (const char* text :
+       {"drop", "drop=", "drop=2x", "drop=101%", "drop=-1%", "loss=1%", "delay=5", "delay=1e9s",
+        "seed=", "seed=1,dorp=1%", "drop=nan", "drop=1", "drop=200"}) {
     auto plan = parse_fault_plan(text);
     ASSERT_FALSE(plan) << text;
     EXPECT_EQ(plan.error().code, EINVAL);
   }
   EXPECT_NE(parse_fault_plan("seed=1,dorp=1%").error().message.find("\"dorp=1%\""),
             std::string::npos);
+  EXPECT_NE(parse_fault_plan("drop=200").error().message.find("0% to 100%"), std::string::npos);
 }
 
 std::vector<uint32_t> run(const char* text, uint32_t count, FaultCounters* counters = nullptr) {

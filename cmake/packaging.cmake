@@ -13,11 +13,9 @@ endforeach()
 install(FILES docs/verbena.1 DESTINATION share/man/man1)
 install(FILES scripts/verbena.bash-completion DESTINATION share/bash-completion/completions
         RENAME verbena)
-foreach(file README.md LICENSE)
-  if(EXISTS ${CMAKE_SOURCE_DIR}/${file})
-    install(FILES ${file} DESTINATION share/doc/verbena)
-  endif()
-endforeach()
+install(FILES README.md LICENSE DESTINATION share/doc/verbena)
+install(DIRECTORY docs DESTINATION share/doc/verbena FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY examples DESTINATION share/doc/verbena)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME verbena)
@@ -25,10 +23,10 @@ set(CPACK_PACKAGE_VENDOR Verbena)
 set(CPACK_PACKAGE_CONTACT "The Verbena authors <verbena@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "RDMA without the hardware: RoCE v2 in user space")
 set(CPACK_PACKAGE_DESCRIPTION
-    "Runs unmodified RDMA programs (perftest, UCX, Open MPI, libfabric) on any Linux machine or
-container, without an RDMA adapter, a kernel module, root or a daemon. A drop-in libibverbs
-carries verbs over RoCE v2 (UDP port 4791); processes of one host talk through shared memory.
-The command verbena runs programs, lists devices, shows counters and explains errors.")
+    "Runs unmodified RDMA programs (perftest, ibv_*_pingpong, qperf, pyverbs, your own) on any
+Linux machine or container, without an RDMA adapter, a kernel module, root or a daemon. A drop-in
+libibverbs carries verbs over RoCE v2 (UDP port 4791); processes of one host talk through shared
+memory. The command verbena runs programs, lists devices, shows counters and explains errors.")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

@@ -1,5 +1,6 @@
 # Lists the skipped cases in ctest's log (Testing/Temporary/LastTest.log), of GoogleTest, Python's
-# unittest and programs that end with 77 after a line "SKIP: reason", and counts them.
+# unittest, programs that end with 77 after a line "SKIP: reason", and rdma-core's suite, and counts
+# them.
 #   awk -f scripts/skipped.awk LOG
 
 function report(name, reason) {
@@ -30,6 +31,15 @@ inside && /[^ ]/ { reason = reason (reason == "" ? "" : " ") $0; next }
   sub(/^.* \.\.\. skipped ['"]/, "", text)
   sub(/['"]$/, "", text)
   report(name, text)
+  next
+}
+
+# Cases of a suite that one of our tests runs.
+/^SKIPPED BY [^ ]+ [^ ]+: / {
+  name = $4
+  sub(/:$/, "", name)
+  sub(/^SKIPPED BY [^ ]+ [^ ]+: /, "")
+  report(name, $0)
   next
 }
 

@@ -70,7 +70,10 @@ void add_explain(CLI::App& app, Invocation& invocation) {
                       "A number or name (12, RETRY_EXC_ERR, ENOMEM), the sentence a program "
                       "printed, or a log file written with VERBENA_LOG=explain:FILE (- is stdin); "
                       "without it, the list of all");
-  command->callback([words, &invocation] { invocation.status = explain(*words); });
+  command->callback([words, &invocation] {
+    words->insert(words->end(), invocation.after_dashes.begin(), invocation.after_dashes.end());
+    invocation.status = explain(*words);
+  });
 }
 
 }  // namespace verbena::tools

@@ -81,6 +81,11 @@ std::string explain_query(std::string_view query) {
       if (lower(entry.text).find(wanted) != std::string::npos ||
           lower(entry.name).find(wanted) != std::string::npos)
         add(entry);
+  if (!out.empty()) return out;
+  if (const Explanation* entry = find_in_line(query)) return explanation_text(*entry);
+  if (const Step* step = step_in_sentence(query))
+    return fmt::format("{}\n", step->text) + block("causes", step->causes) +
+           block("change", step->change);
   return out;
 }
 

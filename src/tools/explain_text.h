@@ -20,8 +20,19 @@ struct Explanation {
 std::span<const Explanation> status_explanations();  // IBV_WC_*, in numeric order, 0..23
 std::span<const Explanation> errno_explanations();
 
+// What a program was doing when it gave up with a sentence of its own.
+struct Step {
+  const char* text;
+  const char* causes;  // one per line
+  const char* change;
+};
+
+// The step of a sentence that perftest or ibv_*_pingpong prints without an errno, or nullptr.
+const Step* step_in_sentence(std::string_view sentence);
+
 // Every explanation that `query` names: a number (both kinds), a name with or without "IBV_WC_"
-// in any case, or words of the printed sentence. Empty when nothing fits.
+// in any case, words of the printed sentence, or a program's whole sentence. Empty when nothing
+// fits.
 std::string explain_query(std::string_view query);
 
 // The explanation whose name or sentence stands in `line`, or nullptr. Names win over sentences.

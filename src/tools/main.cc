@@ -26,6 +26,18 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   return "";
 }
 
+// "verbena devices: MESSAGE; verbena devices --help", and no more: the parser would add a line
+// without a name.
+std::string misuse(const CLI::App* app, const CLI::Error& error) {
+  const auto chosen = app->get_subcommands();
+  const std::string who = chosen.empty() ? "verbena" : "verbena " + chosen[0]->get_name();
+  std::string message = error.what();
+  if (!message.empty() && message[0] >= 'A' && message[0] <= 'Z' &&
+      (message.size() < 2 || message[1] < 'A' || message[1] > 'Z'))
+    message[0] = static_cast<char>(message[0] - 'A' + 'a');
+  return fmt::format("{}: {}; {} --help says what there is\n", who, message, who);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -34,7 +46,9 @@ int main(int argc, char** argv) {
       "RDMA without the hardware: runs unmodified RDMA programs over RoCE v2 in user space");
   app.name("verbena");
   app.set_version_flag("--version", "verbena " VERBENA_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  app.failure_message(
+      [](const CLI::App* parser, const CLI::Error& error) { return misuse(parser, error); });
   app.footer(
       "verbena COMMAND --help describes a command. Environment: VERBENA_CONFIG=FILE and "
       "VERBENA_DEVICES=NAME=INTERFACE,... choose the devices, VERBENA_LOG=explain says the "
@@ -55,6 +69,11 @@ int main(int argc, char** argv) {
   add_explain(app, invocation);
   add_doctor(app, invocation);
 
+  if (parsed > 1 && strcmp(argv[1], "help") == 0) {  // "help run" is "run --help"
+    static char option[] = "--help";
+    std::rotate(argv + 1, argv + 2, argv + parsed);
+    argv[parsed - 1] = option;
+  }
   if (const std::string word = unknown_command(app, parsed, argv); !word.empty()) {
     fmt::print(stderr, "verbena: '{}' is no command; commands: {}\n", word,
                fmt::join(command_names(app), ", "));
@@ -64,6 +83,10 @@ int main(int argc, char** argv) {
     app.parse(parsed, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (app.get_subcommands().empty()) {
+    fmt::print(stderr, "{}", app.help());
+    return 2;
   }
   if (fflush(stdout) != 0) return 1;
   return invocation.status;

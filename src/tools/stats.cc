@@ -74,7 +74,14 @@ void add_stats(CLI::App& app, Invocation& invocation) {
   command->footer(
       "Names follow the hw_counters of Linux RDMA drivers. Counters never go back; a "
       "process takes its own with it when it ends.");
-  command->callback([options, &invocation] { invocation.status = stats(*options); });
+  command->callback([options, &invocation] {
+    invocation.status = invocation.after_dashes.empty()
+                            ? stats(*options)
+                            : complain("stats",
+                                       fmt::format("'{}' is unexpected; there is no program to run",
+                                                   invocation.after_dashes[0]),
+                                       2);
+  });
 }
 
 }  // namespace verbena::tools

@@ -1,6 +1,6 @@
-"""The examples of docs/*.md, executed: every ```console block, command by command, in a scratch
-folder. A command must succeed; a line shown under it must appear in its output (numbers and
-addresses may differ)."""
+"""The examples of docs/*.md, executed: every ```console block, command by command, in a folder
+that has build/ and examples/ as the top of the source tree has. A command must succeed; a line
+shown under it must appear in its output (numbers and addresses may differ)."""
 
 import glob
 import os
@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 import harness
-from harness import BUILD, LIB, AppTest
+from harness import BUILD, AppTest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
@@ -34,8 +34,9 @@ def commands(block):
 class Pages(AppTest):
     def run_page(self, path):
         scratch = tempfile.mkdtemp(prefix="verbena-docs-")
-        env = dict(os.environ, PATH=f"{BUILD}/bin:{os.environ['PATH']}", VERBENA_LIB=LIB,
-                   VERBENA_EXAMPLES=os.path.join(ROOT, "examples"))
+        os.symlink(BUILD, os.path.join(scratch, "build"))
+        os.symlink(os.path.join(ROOT, "examples"), os.path.join(scratch, "examples"))
+        env = dict(os.environ, PATH=f"{scratch}/build/bin:{os.environ['PATH']}")
         for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
             env.pop(name, None)
         ran = 0
@@ -54,6 +55,12 @@ class Pages(AppTest):
         finally:
             shutil.rmtree(scratch)
         return ran
+
+    def test_every_page_with_examples_says_where_they_run(self):
+        for path in glob.glob(os.path.join(ROOT, "docs", "*.md")):
+            page = open(path).read()
+            if BLOCK.search(page) and os.path.basename(path) != "running.md":
+                self.assertIn("[running.md](running.md#the-examples)", page, path)
 
     def test_every_example(self):
         ran = 0

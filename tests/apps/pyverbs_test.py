@@ -79,6 +79,7 @@ class RdmaCoreTests(AppTest):
                                + outcome.output[-4000:])
         finally:
             shutil.rmtree(folder)
+        print()  # unittest has begun a line, and scripts/test lists what starts one
         for case, reason in sorted(skipped.items()):
             print(f"SKIPPED BY RDMA-CORE {case}: {reason}")
         print(f"rdma-core's tests: {len(passed)} pass, {len(skipped)} skip, {len(bad)} bad")

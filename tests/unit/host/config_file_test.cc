@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <regex>
+
 namespace verbena::host {
 namespace {
 
@@ -52,6 +55,29 @@ TEST(ConfigFile, UnknownKeysListTheKnown) {
   EXPECT_EQ(limit.rfind("v.toml:2: unknown limit 'max_qps'; known limits: ", 0), 0u) << limit;
   const std::string device = error_of("[[device]]\ninterface = \"lo\"\niface = \"lo\"\n");
   EXPECT_EQ(device.rfind("v.toml:3: unknown key 'iface' in [[device]]; ", 0), 0u) << device;
+}
+
+// docs/devices.md against the parser: both ends of each range are taken, one beyond is refused with
+// the range, and no limit is missing from the page.
+TEST(ConfigFile, LimitsAreAsDocumented) {
+  std::ifstream file(DOCS "/devices.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  const std::regex row(R"(\| `(max_\w+)` \| (\d+) to (\d+) )");
+  size_t documented = 0;
+  for (std::sregex_iterator at(page.begin(), page.end(), row), end; at != end; ++at, ++documented) {
+    const std::string key = (*at)[1], min = (*at)[2], max = (*at)[3];
+    const auto given = [&](const std::string& value) {
+      return error_of(("[limits]\n" + key + " = " + value + "\n").c_str());
+    };
+    EXPECT_EQ(given(min), "no error") << key;
+    EXPECT_EQ(given(max), "no error") << key;
+    const std::string range = " it may be " + min + " to " + max;
+    EXPECT_NE(given(std::to_string(std::stoll(min) - 1)).find(range), std::string::npos) << key;
+    if (max.size() < 19)
+      EXPECT_NE(given(std::to_string(std::stoll(max) + 1)).find(range), std::string::npos) << key;
+  }
+  const std::string known = error_of("[limits]\nnothing = 1\n");
+  EXPECT_EQ(documented, static_cast<size_t>(std::count(known.begin(), known.end(), ',')) + 1);
 }
 
 TEST(ConfigFile, GidOrderTakesEachKindOnce) {

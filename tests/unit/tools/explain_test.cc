@@ -38,6 +38,25 @@ TEST(Explain, ErrnosCarryTheSystemsSentence) {
     EXPECT_EQ(seen.count(wanted), 1u) << wanted;
 }
 
+// As programs print them; the first has a status, the others no errno at all.
+TEST(Explain, KnowsWholeSentencesOfPrograms) {
+  const std::map<std::string, std::string> sentences = {
+      {"Failed status transport retry counter exceeded (12) for wr_id 2",
+       "IBV_WC_RETRY_EXC_ERR (12): transport retry counter exceeded\n"},
+      {"Failed to modify QP to RTR", "ibv_modify_qp to RTR was refused\n"},
+      {" Failed to modify QP 0x11 to RTR", "ibv_modify_qp to RTR was refused\n"},
+      {"Failed to modify QP to INIT", "ibv_modify_qp was refused\n"},
+      {"Couldn't create QP", "ibv_create_qp was refused\n"},
+      {"Unable to Connect the HCA's through the link",
+       "perftest's two sides did not find each other over TCP, before any RDMA\n"},
+      {"Unable to find the Infiniband/RoCE device", "the program sees no such RDMA device\n"},
+      {"No IB devices found", "the program sees no RDMA device\n"},
+  };
+  for (const auto& [sentence, first] : sentences)
+    EXPECT_EQ(explain_query(sentence).substr(0, first.size()), first) << sentence;
+  EXPECT_EQ(explain_query("no such words anywhere"), "");
+}
+
 // Every errno that stands as such in what refuses, has its entry.
 TEST(Explain, KnowsEveryErrnoThatTheSourcesGive) {
   std::map<std::string, int> numbers;

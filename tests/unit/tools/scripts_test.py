@@ -42,6 +42,9 @@ test_ns (__main__.Modes.test_ns) ... skipped 'no user namespaces for users here'
 test_ucx (__main__.Ucx.test_ucx)
 What it does in one sentence. ... skipped "ucx_info is not 'there'"
 8 passed, 0 failed, 2 skipped
+5/35 Testing: apps_pyverbs
+5/35 Test: apps_pyverbs
+SKIPPED BY RDMA-CORE test_mr.DmaBuf.test_lkey: There is no DRI: /dev/dri
 5/35 Testing: tshark_test
 5/35 Test: tshark_test
 SKIP: tshark is not installed
@@ -69,11 +72,12 @@ class Skipped(unittest.TestCase):
             "Skipped: link_test: Roads/Process.Runs/local: no reason given",
             "Skipped: apps_paths: test_ns: no user namespaces for users here",
             "Skipped: apps_paths: test_ucx: ucx_info is not 'there'",
+            "Skipped: apps_pyverbs: test_mr.DmaBuf.test_lkey: There is no DRI: /dev/dri",
             "Skipped: tshark_test: all: tshark is not installed",
             "sanitize_asan: Left to `make sanitize`: slow_test",
             "Skipped: sanitize_asan: fast_test: A.b: a reason",
             "",
-            "Skipped cases: 6 (listed above; a program may pass without them)",
+            "Skipped cases: 7 (listed above; a program may pass without them)",
             ""])
 
     def test_nothing_skipped_is_nothing_said(self):

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -16,13 +15,25 @@ constexpr char kHelp[] =
     "seed=7: shares of 0% to 100%, of 0ppm to 1000000ppm or from 0.0 to 1.0, a delay of at most "
     "10s)";
 
-// What follows the number at the start of `text`; -1 is the number where there is none. In any
-// locale: the program may have set one whose numbers have a comma.
+// What follows the number at the start of `text`; -1 is the number where there is none. Read by
+// hand, because strtod() goes by the program's locale, whose numbers may have a comma.
 std::string_view take_number(std::string_view text, double& value) {
   value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) value = -1;
-  return text.substr(static_cast<size_t>(end - text.data()));
+  double place = 1;
+  bool point = false;
+  size_t at = 0;
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '.' && !point && value >= 0) {
+      point = true;
+    } else if (c >= '0' && c <= '9') {
+      if (point) place /= 10;
+      value = (value < 0 ? 0 : value) * (point ? 1 : 10) + (c - '0') * place;
+    } else {
+      break;
+    }
+  }
+  return text.substr(at);
 }
 
 // Without a unit it is a fraction and needs its point: "drop=1" means 1% to one reader and

@@ -63,13 +63,16 @@ TEST(FaultPlan, ReadsEveryPart) {
   EXPECT_EQ(plan->seed, 7u);
   EXPECT_EQ(parse_fault_plan("")->drop_ppm, 0u);
   EXPECT_EQ(parse_fault_plan("drop=0")->drop_ppm, 0u);
+  EXPECT_EQ(parse_fault_plan("drop=12.345%")->drop_ppm, 123'450u);
+  EXPECT_EQ(parse_fault_plan("delay=1.5ms")->delay, microseconds(1500));
   EXPECT_EQ(parse_fault_plan("drop=1.0")->drop_ppm, 1'000'000u);
 }
 
 TEST(FaultPlan, NamesThePartThatIsWrong) {
   for (const char* text :
        {"drop", "drop=", "drop=2x", "drop=101%", "drop=-1%", "loss=1%", "delay=5", "delay=1e9s",
-        "seed=", "seed=1,dorp=1%", "drop=nan", "drop=1", "drop=200"}) {
+        "delay=11s", "delay=s", "seed=", "seed=1,dorp=1%", "drop=nan", "drop=1", "drop=200",
+        "drop=.5", "drop=0.1.0", "drop=-0.1"}) {
     auto plan = parse_fault_plan(text);
     ASSERT_FALSE(plan) << text;
     EXPECT_EQ(plan.error().code, EINVAL);

@@ -18,13 +18,14 @@
 #include "link/fd.h"
 #include "link/host_page.h"
 #include "link/peers.h"
+#include "wire/headers.h"
 
 namespace verbena::broker {
 
 struct AttachOptions {
   std::string broker_path;          // the verbena-broker binary, absolute
   std::string name = kDefaultName;  // abstract socket name; others only in tests
-  uint16_t port = 4791;
+  uint16_t port = wire::kRoceUdpPort;
   bool local = true;      // VERBENA_LOCAL != off
   int timeout_ms = 2000;  // for start and answer together
 };

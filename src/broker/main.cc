@@ -17,6 +17,7 @@
 #include <string>
 
 #include "broker/server.h"
+#include "wire/headers.h"
 
 namespace verbena::broker {
 namespace {
@@ -88,7 +89,7 @@ int serve(const std::string& name, uint16_t port) {
 
 int main(int argc, char** argv) {
   std::string name = verbena::broker::kDefaultName;
-  unsigned long port = 4791;
+  unsigned long port = verbena::wire::kRoceUdpPort;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--name") == 0) name = argv[i + 1];
     if (std::strcmp(argv[i], "--port") == 0) port = std::strtoul(argv[i + 1], nullptr, 10);

@@ -16,8 +16,6 @@ namespace verbena::engine {
 
 namespace {
 
-constexpr uint32_t kMaxReceiveSges = 32;  // an XRC queue pair meets SRQs of any size
-
 bool opcode_fits(QpType type, WrOpcode opcode) {
   switch (type) {
     case QpType::kRc:
@@ -49,7 +47,7 @@ QueuePair::QueuePair(Device& device, uint32_t qpn, const QpInit& init)
       responder_(*this) {
   uint32_t sges = init.receive_sges;
   if (init.srq) sges = init.srq->queue.max_sges();
-  if (init.type == QpType::kXrcRecv) sges = kMaxReceiveSges;
+  if (init.type == QpType::kXrcRecv) sges = kMaxReceiveSges;  // it meets SRQs of any size
   if (!init.srq && init.type != QpType::kXrcRecv && init.type != QpType::kXrcSend)
     receive_queue_ = std::make_unique<ReceiveQueue>(init.receive_work_requests, sges);
   taken_sges_ = std::make_unique<Sge[]>(std::max(1u, sges));

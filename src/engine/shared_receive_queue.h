@@ -7,6 +7,9 @@
 
 namespace verbena::engine {
 
+// SGEs of a receive work request, the most that any device model allows (Limits::max_srq_sge).
+inline constexpr uint32_t kMaxReceiveSges = 32;
+
 // Identity of an XRC domain: objects that hold the same pointer belong together.
 struct XrcDomain {
   uint32_t handle = 0;

@@ -2,6 +2,7 @@
 #include "engine/verbs.h"
 
 #include <cstddef>
+#include <iterator>
 
 namespace verbena::engine {
 
@@ -37,7 +38,7 @@ uint8_t code_of_credits(uint32_t credits) {
 const char* name(QpState state) {
   constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
   auto index = static_cast<size_t>(state);
-  return index < 7 ? kNames[index] : "unknown";
+  return index < std::size(kNames) ? kNames[index] : kUnknownName;
 }
 
 const char* name(QpType type) {
@@ -53,7 +54,7 @@ const char* name(QpType type) {
     case QpType::kXrcRecv:
       return "XRC_RECV";
   }
-  return "unknown";
+  return kUnknownName;
 }
 
 const char* name(WcStatus status) {
@@ -87,7 +88,7 @@ const char* name(WcStatus status) {
     case WcStatus::kGeneralErr:
       return "GENERAL_ERR";
   }
-  return "unknown";
+  return kUnknownName;
 }
 
 const char* name(WrOpcode opcode) {
@@ -117,7 +118,7 @@ const char* name(WrOpcode opcode) {
     case WrOpcode::kAtomicWrite:
       return "ATOMIC_WRITE";
   }
-  return "unknown";
+  return kUnknownName;
 }
 
 }  // namespace verbena::engine

@@ -129,6 +129,8 @@ Duration rnr_timeout(uint8_t code);
 uint32_t credits_of_code(uint8_t code);
 uint8_t code_of_credits(uint32_t credits);
 
+inline constexpr char kUnknownName[] = "unknown";
+// kUnknownName for a value that is none.
 const char* name(QpState state);
 const char* name(QpType type);
 const char* name(WcStatus status);

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/hash.h"
 #include "host/config_file.h"
 
 namespace verbena::host {
@@ -52,19 +53,13 @@ std::string interface_names(const std::vector<Interface>& interfaces) {
   return names.empty() ? "none" : names;
 }
 
-uint64_t fnv1a(std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (unsigned char c : bytes) hash = (hash ^ c) * 0x100000001b3;
-  return hash;
-}
-
 // EUI-64 of the MAC (IEEE: ff:fe in the middle, universal/local bit flipped). An interface
 // without a MAC gets a locally administered one from the host's identity.
 uint64_t guid_of(const Interface& interface, const std::string& identity) {
   uint64_t mac = 0;
   for (uint8_t byte : interface.mac) mac = mac << 8 | byte;
   if (mac == 0) {
-    const uint64_t hash = fnv1a(identity + '\0' + interface.name);
+    const uint64_t hash = Fnv1a().add(identity).add('\0').add(interface.name).value();
     return (hash & ~(uint64_t{3} << 56)) | uint64_t{2} << 56;
   }
   return ((mac >> 24) << 40 | uint64_t{0xfffe} << 24 | (mac & 0xffffff)) ^ uint64_t { 2 } << 56;

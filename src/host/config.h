@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "engine/address.h"
+#include "engine/shared_receive_queue.h"
 #include "host/interfaces.h"
 
 namespace verbena::host {
@@ -35,7 +36,7 @@ struct Limits {
   uint32_t max_pd = 65535;
   uint32_t max_srq = 65535;
   uint32_t max_srq_wr = 16384;
-  uint32_t max_srq_sge = 32;
+  uint32_t max_srq_sge = engine::kMaxReceiveSges;
   uint32_t max_ah = 65535;
   uint32_t max_qp_rd_atom = 128;       // outstanding reads and atomics as responder, per QP
   uint32_t max_qp_init_rd_atom = 128;  // the same as requester

@@ -46,7 +46,7 @@ constexpr LimitKey kLimitKeys[] = {
     {"max_pd", &Limits::max_pd, 1, 65535},
     {"max_srq", &Limits::max_srq, 0, 65535},
     {"max_srq_wr", &Limits::max_srq_wr, 1, 32768},
-    {"max_srq_sge", &Limits::max_srq_sge, 1, 32},
+    {"max_srq_sge", &Limits::max_srq_sge, 1, engine::kMaxReceiveSges},
     {"max_ah", &Limits::max_ah, 1, 65535},
     {"max_qp_rd_atom", &Limits::max_qp_rd_atom, 1, 128},
     {"max_qp_init_rd_atom", &Limits::max_qp_init_rd_atom, 1, 128},

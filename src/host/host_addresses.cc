@@ -13,12 +13,12 @@
 #include "host/config.h"
 #include "host/interfaces.h"
 #include "link/fd.h"
+#include "wire/headers.h"
 
 namespace verbena::host {
 namespace {
 
 constexpr Duration kRefreshInterval = seconds(1);
-constexpr uint16_t kRocePort = 4791;
 
 bool is_loopback_ipv4(const engine::Gid& gid) {
   return gid.is_ipv4() && gid.bytes[12] == 127;
@@ -115,7 +115,7 @@ Result<void> check_route(const engine::AddressVector& route, uint32_t interface_
         errno,
         fmt::format("{} (sgid_index {}) cannot be a source address: {}; see `verbena devices`",
                     engine::address_text(from), route.source_gid_index, strerror(errno)));
-  SocketAddress target = socket_address(to, kRocePort, interface_index);
+  SocketAddress target = socket_address(to, wire::kRoceUdpPort, interface_index);
   if (::connect(probe.get(), target.get(), target.length) != 0)
     return fail(errno,
                 fmt::format("no route from {}: {}; check `ip route get {}` and the GID index", path,

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/hash.h"
+
 namespace verbena::host {
 namespace {
 
@@ -75,17 +77,14 @@ std::string network_namespace() {
 }
 
 std::string tree_name(std::span<const TreeNode> nodes) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  const auto add = [&](std::string_view bytes) {
-    for (unsigned char c : bytes) hash = (hash ^ c) * 0x100000001b3;
-    hash = (hash ^ 0xff) * 0x100000001b3;
-  };
+  Fnv1a hash;
+  const auto add = [&](std::string_view bytes) { hash.add(bytes).add(0xff); };
   add(network_namespace());
   for (const TreeNode& node : nodes) {
     add(node.path);
     add(node.content);
   }
-  return fmt::format("tree-{:016x}", hash);
+  return fmt::format("tree-{:016x}", hash.value());
 }
 
 // Keeps the newest kMaxTrees. A tree in use was touched when its program started, so only a

@@ -11,15 +11,16 @@
 #include "link/function_ref.h"
 #include "link/udp_receiver.h"
 #include "link/udp_sender.h"
+#include "wire/headers.h"
 
 namespace verbena::link {
 
 struct UdpOptions {
   int udp4 = -1;  // receive sockets of the slot, borrowed; -1: none
   int udp6 = -1;
-  uint8_t slot = 0;          // packets for other slots are strays
-  uint16_t port = 4791;      // destination port; others only in tests
-  bool segmentation = true;  // UDP GSO
+  uint8_t slot = 0;                    // packets for other slots are strays
+  uint16_t port = wire::kRoceUdpPort;  // destination port; others only in tests
+  bool segmentation = true;            // UDP GSO
   // Interface index a route leaves by, for link-local and multicast IPv6 destinations; 0 if
   // unknown. Called only for those.
   std::function<uint32_t(const engine::AddressVector&)> interface_of;

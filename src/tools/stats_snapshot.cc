@@ -9,11 +9,20 @@
 
 #include "broker/client.h"
 #include "engine/address.h"
+#include "engine/verbs.h"
 
 namespace verbena::tools {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+
+// The engine's name of a value; what another version knows beyond it is shown as a number.
+template <typename Enum>
+std::string name_or_number(uint32_t value, const char* what) {
+  const std::string known =
+      value <= UINT8_MAX ? engine::name(static_cast<Enum>(value)) : engine::kUnknownName;
+  return known == engine::kUnknownName ? fmt::format("{} {}", what, value) : known;
+}
 
 std::string path_name(uint8_t path) {
   switch (static_cast<engine::Path>(path)) {
@@ -76,27 +85,11 @@ Result<Snapshot> read_snapshot() {
 }
 
 std::string qp_type_name(uint32_t type) {
-  switch (type) {
-    case 2:
-      return "RC";
-    case 3:
-      return "UC";
-    case 4:
-      return "UD";
-    case 8:
-      return "RAW";
-    case 9:
-      return "XRC_SEND";
-    case 10:
-      return "XRC_RECV";
-    default:
-      return fmt::format("type {}", type);
-  }
+  return name_or_number<engine::QpType>(type, "type");
 }
 
 std::string qp_state_name(uint32_t state) {
-  constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-  return state < std::size(kNames) ? kNames[state] : fmt::format("state {}", state);
+  return name_or_number<engine::QpState>(state, "state");
 }
 
 }  // namespace verbena::tools

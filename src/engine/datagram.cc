@@ -74,7 +74,9 @@ bool QueuePair::send_datagram(Instant now, SendWork& work, PacketSink& sink, boo
   return true;
 }
 
-void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
+// Whether a datagram that takes `needed` bytes is for this queue pair and a receive work request,
+// now the taken one, has room for it.
+inline bool QueuePair::admit_datagram(const RxPacket& packet, uint64_t needed) {
   const wire::Packet& header = packet.header;
   if (header.deth.qkey != attributes_.qkey) {
     ++device_.counters().qkey_viol_cntr;
@@ -83,16 +85,15 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
           "datagram from QP {:#08x} ({}) dropped: its Q_Key {:#x} is not this queue pair's"
           " {:#x}",
           header.deth.source_qpn, address_text(packet.source), header.deth.qkey, attributes_.qkey));
-    return;
+    return false;
   }
   if (!take_receive(init_.srq)) {
     ++device_.counters().rx_no_receive;
     if (explaining())
       explain(fmt::format("datagram from QP {:#08x} ({}) dropped: no receive work request",
                           header.deth.source_qpn, address_text(packet.source)));
-    return;
+    return false;
   }
-  uint64_t needed = uint64_t{packet.payload.length} + wire::kGrhBytes;
   if (needed > taken_.length) {  // the work request stays for the next datagram
     ++device_.counters().resp_local_length_error;
     if (explaining())
@@ -101,8 +102,15 @@ void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
           " receive wr_id {:#x} has {}",
           header.deth.source_qpn, address_text(packet.source), needed, taken_.wr_id,
           taken_.length));
-    return;
+    return false;
   }
+  return true;
+}
+
+void QueuePair::receive_datagram(Instant now, const RxPacket& packet) {
+  const wire::Packet& header = packet.header;
+  uint64_t needed = uint64_t{packet.payload.length} + wire::kGrhBytes;
+  if (!admit_datagram(packet, needed)) return;
   uint8_t area[wire::kGrhBytes];
   auto udp_length =
       static_cast<uint16_t>(wire::opcode_info(header.opcode).header_length + packet.payload.length +

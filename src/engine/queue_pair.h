@@ -146,6 +146,7 @@ class QueuePair {
   friend class Responder;
 
   bool acceptable(const RxPacket& packet);
+  bool admit_datagram(const RxPacket& packet, uint64_t needed);
   void receive_datagram(Instant now, const RxPacket& packet);
   TransmitState transmit_datagrams(Instant now, PacketSink& sink, uint32_t& budget);
   bool send_datagram(Instant now, SendWork& work, PacketSink& sink, bool& blocked);

@@ -137,6 +137,27 @@ bool LocalLink::forward(uint8_t slot, const engine::RxPacket& packet) {
   return write(slot, out, packet.payload) && counters_.tx_packets != before;
 }
 
+inline LocalLink::Body LocalLink::describe(const Out& out, uint32_t payload_bytes,
+                                           size_t segments) const {
+  Body body{};
+  body.image = image_of(out.header);
+  std::memcpy(body.source, out.source.bytes.data(), 16);
+  std::memcpy(body.destination, out.destination.bytes.data(), 16);
+  body.generation = generation_;
+  body.source_qpn = out.source_qpn;
+  body.epoch = own_.qp_epoch[out.source_qpn & 0xffff].load(std::memory_order_relaxed);
+  body.region_key = out.region_key;
+  body.region_epoch = static_cast<uint32_t>(
+      own_.region[region_index(out.region_key)].load(std::memory_order_relaxed));
+  body.payload_bytes = payload_bytes;
+  body.segments = static_cast<uint32_t>(segments);
+  body.traffic_class = out.traffic_class;
+  body.hop_limit = out.hop_limit;
+  body.forwarded = out.forwarded;
+  body.path_mtu = out.path_mtu;
+  return body;
+}
+
 bool LocalLink::write(uint8_t slot, const Out& out, const memory::Payload& payload) {
   Peer* to = peer(slot);
   if (!to) {
@@ -160,22 +181,7 @@ bool LocalLink::write(uint8_t slot, const Out& out, const memory::Payload& paylo
   RecordHeader header{
       (bytes + kRecordAlign - 1) & ~(kRecordAlign - 1),
       static_cast<uint32_t>(out.by_reference ? RecordKind::kReference : RecordKind::kInline)};
-  Body body{};
-  body.image = image_of(out.header);
-  std::memcpy(body.source, out.source.bytes.data(), 16);
-  std::memcpy(body.destination, out.destination.bytes.data(), 16);
-  body.generation = generation_;
-  body.source_qpn = out.source_qpn;
-  body.epoch = own_.qp_epoch[out.source_qpn & 0xffff].load(std::memory_order_relaxed);
-  body.region_key = out.region_key;
-  body.region_epoch = static_cast<uint32_t>(
-      own_.region[region_index(out.region_key)].load(std::memory_order_relaxed));
-  body.payload_bytes = payload.length;
-  body.segments = static_cast<uint32_t>(count);
-  body.traffic_class = out.traffic_class;
-  body.hop_limit = out.hop_limit;
-  body.forwarded = out.forwarded;
-  body.path_mtu = out.path_mtu;
+  const Body body = describe(out, payload.length, count);
   std::memcpy(at, &header, sizeof(header));
   std::memcpy(at + sizeof(header), &body, sizeof(body));
   uint8_t* rest = at + sizeof(header) + sizeof(body);
@@ -255,6 +261,39 @@ bool LocalLink::drain(uint8_t slot, Visitor& visit, size_t& budget) {
   return reader.empty();
 }
 
+// Payload that stays with the sender: `segments` become addresses of his, which the reader fetches
+// from; that can only read the sender. False: the record is refused and counted.
+inline bool LocalLink::refer_to_sender(uint8_t slot, const Body& body,
+                                       std::span<const uint8_t> pieces,
+                                       std::span<memory::Segment> segments) {
+  const size_t count = body.segments;
+  if (count > segments.size() || count * sizeof(RemotePiece) > pieces.size() || !eligible(slot)) {
+    ++counters_.rx_malformed;
+    return false;
+  }
+  Peer* from = peer(slot);
+  if (!from) {
+    ++counters_.rx_no_peer;
+    return false;
+  }
+  uint64_t total = 0;
+  for (size_t i = 0; i < count; ++i) {
+    RemotePiece piece;
+    std::memcpy(&piece, pieces.data() + i * sizeof(piece), sizeof(piece));
+    if (piece.length > UINT32_MAX) total = UINT64_MAX / 2;
+    total += piece.length & UINT32_MAX;
+    segments[i] = {reinterpret_cast<uint8_t*>(piece.address), piece.length};
+  }
+  if (total != body.payload_bytes) {
+    ++counters_.rx_malformed;
+    return false;
+  }
+  reader_.refer_to({from->opened.area, slot, body.generation, body.source_qpn, body.epoch,
+                    body.region_key, body.region_epoch});
+  ++counters_.rx_by_reference;
+  return true;
+}
+
 void LocalLink::visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> record,
                              Visitor& visit) {
   const bool reference = kind == static_cast<uint32_t>(RecordKind::kReference);
@@ -283,34 +322,9 @@ void LocalLink::visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> rec
   std::array<memory::Segment, kMaxRecordSegments> segments;
   size_t count = 1;
   if (reference) {
-    // Addresses are the sender's: fetching them can only read the sender.
+    if (!refer_to_sender(slot, body, rest, segments)) return;
     count = body.segments;
-    if (count > kMaxRecordSegments || count * sizeof(RemotePiece) > rest.size() ||
-        !eligible(slot)) {
-      ++counters_.rx_malformed;
-      return;
-    }
-    Peer* from = peer(slot);
-    if (!from) {
-      ++counters_.rx_no_peer;
-      return;
-    }
-    uint64_t total = 0;
-    for (size_t i = 0; i < count; ++i) {
-      RemotePiece piece;
-      std::memcpy(&piece, rest.data() + i * sizeof(piece), sizeof(piece));
-      if (piece.length > UINT32_MAX) total = UINT64_MAX / 2;
-      total += piece.length & UINT32_MAX;
-      segments[i] = {reinterpret_cast<uint8_t*>(piece.address), piece.length};
-    }
-    if (total != body.payload_bytes) {
-      ++counters_.rx_malformed;
-      return;
-    }
-    reader_.refer_to({from->opened.area, slot, body.generation, body.source_qpn, body.epoch,
-                      body.region_key, body.region_epoch});
     packet.payload.foreign = &reader_;
-    ++counters_.rx_by_reference;
   } else {
     if (body.payload_bytes > rest.size() || body.payload_bytes > kInlineBytes) {
       ++counters_.rx_malformed;

@@ -102,7 +102,10 @@ class LocalLink : public engine::PacketSink {
   Peer* peer(uint8_t slot, int patience_ms = kPacketPatienceMs);
   bool awaits(uint8_t slot) const;
   bool write(uint8_t slot, const Out& out, const memory::Payload& payload);
+  Body describe(const Out& out, uint32_t payload_bytes, size_t segments) const;
   void visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> record, Visitor& visit);
+  bool refer_to_sender(uint8_t slot, const Body& body, std::span<const uint8_t> pieces,
+                       std::span<memory::Segment> segments);
   bool drain(uint8_t slot, Visitor& visit, size_t& budget);
 
   PeerDirectory& directory_;

@@ -110,6 +110,7 @@ class Process {
   friend class Guard;
   struct State;
   struct Progress;  // what one step did
+  struct Bed;       // what a thread sleeps on
   struct Driver;    // a thread of the application blocked in wait_readable, driving
   struct Queued;    // one that waits for such a thread to leave
 
@@ -133,7 +134,7 @@ class Process {
   void background();
   Instant glance(Instant& tick_ends);
   void lock_behind_others();
-  std::optional<Instant> prepare_sleep(const Progress& last);
+  std::optional<Instant> prepare_sleep(const Progress& last, Bed& bed);
   int drive_until_readable(int fd, bool& step_back);
 
   static void leave();

@@ -74,8 +74,28 @@ int wait_alone(int fd) {
 
 // --- going to sleep
 
-// Until when the caller may sleep on the links, which are told to ring; nothing: there is work now.
-std::optional<Instant> Process::prepare_sleep(const Progress& last) {
+// The eventfd that others wake the thread by, the links' descriptors, and one of the caller's own.
+struct Process::Bed {
+  explicit Bed(const link::Fd& wake) { fds[0] = {wake.get(), POLLIN, 0}; }
+  // As sleep_on(); what rang is quiet again. A negative `own` is ignored.
+  int sleep(int own, Instant now, Instant until) {
+    fds[count] = {own, POLLIN, 0};
+    int ready = sleep_on(fds, count + 1, now, until);
+    if (ready > 0) {
+      clear(fds[0]);
+      if (count > 1) clear(fds[1]);  // the local link's bell
+    }
+    return ready;
+  }
+  short own_events() const { return fds[count].revents; }
+
+  pollfd fds[2 + Links::kMaxFds] = {};
+  size_t count = 1;
+};
+
+// Until when the caller may sleep on the links, which are told to ring and are in `bed`; nothing:
+// there is work now.
+std::optional<Instant> Process::prepare_sleep(const Progress& last, Bed& bed) {
   State& state = *state_;
   if (last.packets != 0 || !last.drained || last.more) return {};
   Instant until = std::min(
@@ -88,6 +108,7 @@ std::optional<Instant> Process::prepare_sleep(const Progress& last) {
   }
   if (!links_->prepare_to_sleep()) return {};
   state.watch.sleeping_until(until);
+  bed.count += links_->fill(bed.fds + bed.count);
   return until;
 }
 
@@ -166,17 +187,15 @@ void Process::background() {
   State& state = *state_;
   ::pthread_setname_np(::pthread_self(), "verbena");
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0, 0, 0);
-  pollfd fds[2 + Links::kMaxFds];
   Instant tick_ends{0};  // while aside; 0: plan first
   for (;;) {
-    size_t count = 1;
+    Bed bed(state.wake_thread);
     Instant until = kNever;
-    fds[0] = {state.wake_thread.get(), POLLIN, 0};
     if (tick_ends == Instant{0}) {
       lock_behind_others();
     } else if (!try_lock()) {  // somebody polls: nothing to glance at
       until = std::min(tick_ends, now() + Watch::kGlance);
-      if (sleep_on(fds, 1, now(), until) != 0 || until == tick_ends) tick_ends = Instant{0};
+      if (sleep_on(bed.fds, 1, now(), until) != 0 || until == tick_ends) tick_ends = Instant{0};
       continue;
     }
     switch (tick_ends != Instant{0} ? state.watch.mode() : state.watch.plan()) {
@@ -189,22 +208,16 @@ void Process::background() {
         break;
       case Watch::Mode::kWatching: {
         Progress progress = drive(true, true);
-        std::optional<Instant> sleep = prepare_sleep(progress);
-        if (sleep) count += links_->fill(fds + 1);
-        until = sleep.value_or(Instant{0});
+        until = prepare_sleep(progress, bed).value_or(Instant{0});
         break;
       }
     }
-    pollfd& machine = fds[count];
-    machine = {state.machine_fd, POLLIN, 0};  // a negative one is ignored
+    int machine = state.machine_fd;
     auto look = state.look_at_machine;
     unlock();
-    int ready = until == Instant{0} ? 0 : sleep_on(fds, count + 1, now(), until);
+    int ready = until == Instant{0} ? 0 : bed.sleep(machine, now(), until);
     if (ready != 0 || until >= tick_ends) tick_ends = Instant{0};
-    if (ready <= 0) continue;
-    clear(fds[0]);
-    if (count > 1) clear(fds[1]);  // the local link's bell
-    if (machine.revents & POLLIN) look();
+    if (ready > 0 && (bed.own_events() & POLLIN)) look();
   }
 }
 
@@ -214,27 +227,18 @@ void Process::background() {
 // point, as poll() is none.
 void Process::doze() {
   State& state = *state_;
-  pollfd fds[1 + Links::kMaxFds];
   int cancel = PTHREAD_CANCEL_ENABLE;
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
   lock();
   Progress nothing;
   nothing.now = now();
+  Bed bed(state.wake_drivers);
   std::optional<Instant> sleep;
-  if (links_) sleep = prepare_sleep(nothing);
-  size_t count = 1;
-  fds[0] = {state.wake_drivers.get(), POLLIN, 0};
-  if (sleep) {
-    count += links_->fill(fds + 1);
-    ++state.dozers;
-  }
+  if (links_) sleep = prepare_sleep(nothing, bed);
+  if (sleep) ++state.dozers;
   unlock();
   if (sleep) {
-    Instant until = std::min(*sleep, nothing.now + RestPolicy::kMaxDoze);
-    if (sleep_on(fds, count, nothing.now, until) > 0) {
-      clear(fds[0]);
-      clear(fds[1]);
-    }
+    bed.sleep(-1, nothing.now, std::min(*sleep, nothing.now + RestPolicy::kMaxDoze));
     lock();
     --state.dozers;
     settle_bell();
@@ -297,7 +301,6 @@ int Process::wait_readable(int fd) {
 int Process::drive_until_readable(int fd, bool& step_back) {
   State& state = *state_;
   Driver driver(*this);
-  pollfd fds[2 + Links::kMaxFds];
   uint32_t fruitless = 0;
   for (;;) {
     lock();
@@ -307,23 +310,16 @@ int Process::drive_until_readable(int fd, bool& step_back) {
       return 0;
     }
     Progress progress = drive(true, true);
-    size_t count = 2;
-    fds[0] = {fd, POLLIN, 0};
-    fds[1] = {state.wake_drivers.get(), POLLIN, 0};
-    std::optional<Instant> sleep = prepare_sleep(progress);
-    if (sleep) count += links_->fill(fds + 2);
+    Bed bed(state.wake_drivers);
+    std::optional<Instant> sleep = prepare_sleep(progress, bed);
     unlock();
-    int ready = sleep_on(fds, count, now(), sleep.value_or(Instant{0}));
+    int ready = bed.sleep(fd, now(), sleep.value_or(Instant{0}));
     if (ready < 0) {
       if (errno != EINTR) return errno;
       if (handlers_want_interruption()) return EINTR;
       continue;
     }
-    if (ready > 0) {
-      clear(fds[1]);
-      if (count > 2) clear(fds[2]);
-    }
-    if (fds[0].revents != 0) return 0;
+    if (bed.own_events() != 0) return 0;
     if (sleep) ++fruitless;
   }
 }

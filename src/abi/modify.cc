@@ -76,10 +76,11 @@ bool is_connected(const engine::QueuePair& queue) {
   return queue.type() != engine::QpType::kUd;
 }
 
-// Locked. Chooses the road of a connected queue pair that gets its address vector.
+// Locked. Chooses the road of a connected queue pair that gets its address vector. A forked child's
+// copy of its parent's gets none: modify() refuses it, and the child may have no links to ask.
 int choose_path(host::Process& process, const engine::QueuePair& queue, uint32_t mask,
                 engine::QpAttributes& wanted) {
-  if (!(mask & IBV_QP_AV) || !is_connected(queue)) {
+  if (!(mask & IBV_QP_AV) || !is_connected(queue) || queue.abandoned()) {
     wanted.path = queue.attributes().path;
     return 0;
   }

@@ -61,9 +61,7 @@ int fill_operation(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& req
 }
 
 int convert(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& request) {
-  constexpr unsigned kKnownFlags =
-      IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-  if (wr.send_flags & ~kKnownFlags)
+  if (wr.send_flags & ~kKnownSendFlags)
     return refuse(EOPNOTSUPP,
                   "ibv_post_send: QP {:#x}: send_flags {:#x} has bits for raw packets or "
                   "unknown ones",
@@ -83,11 +81,11 @@ int convert(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& request) {
   return fill_operation(qp, wr, request);
 }
 
+}  // namespace
+
 int refuse_closed() {
   return shielded([] { return refuse(EIO, "post: the device of this queue pair was closed"); });
 }
-
-}  // namespace
 
 int fill_datagram(ibv_ah* ah, uint32_t qpn, uint32_t qkey, engine::SendRequest& request) {
   if (!ah) return refuse(EINVAL, "post_send: a datagram needs an address handle");

@@ -5,6 +5,13 @@
 
 namespace verbena::abi {
 
+// IBV_SEND_IP_CSUM, the one of ibv_send_flags beside these, is for raw packets.
+inline constexpr unsigned kKnownSendFlags =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+
+// EIO and its sentence: the queue pair of this post is gone with its device.
+int refuse_closed();
+
 int fill_datagram(ibv_ah* ah, uint32_t qpn, uint32_t qkey, engine::SendRequest& request);
 int fill_bind(ibv_mw* mw, ibv_mw_type type, uint32_t rkey, const ibv_mw_bind_info& info,
               engine::SendRequest& request);

@@ -29,13 +29,11 @@ SendRequest& current(Staging& staging) {
 // Opens a request of `opcode`, which the queue pair must have been created for (`operation`).
 SendRequest& open(ibv_qp_ex* base, WrOpcode opcode, uint64_t operation) {
   Staging& staging = *cast(base)->staging;
-  constexpr unsigned kKnownFlags =
-      IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
   uint32_t qpn = base->qp_base.qp_num;
   if (!(staging.operations & operation))
     fail_batch(staging, EOPNOTSUPP, "ibv_wr_*: QP {:#x} was not created with send_ops_flags {:#x}",
                qpn, operation);
-  else if (base->wr_flags & ~kKnownFlags)
+  else if (base->wr_flags & ~kKnownSendFlags)
     fail_batch(staging, EOPNOTSUPP, "ibv_wr_*: QP {:#x}: wr_flags {:#x} has unknown bits", qpn,
                base->wr_flags);
   else if (staging.requests.size() == staging.max_requests)
@@ -197,7 +195,7 @@ int post_batch(Qp& qp, Staging& staging) {
   host::Process& process = host::Process::get();
   host::Process::Guard guard(process);
   engine::QueuePair* queue = qp.queue();
-  if (!queue) return EIO;
+  if (!queue) return refuse_closed();
   if (staging.requests.size() > queue->send_room())
     return shielded([&] {
       return refuse(ENOMEM, "ibv_wr_complete: QP {:#x} has room for {} work requests, not {}",
@@ -209,10 +207,12 @@ int post_batch(Qp& qp, Staging& staging) {
       if (int refused = queue->check_send(request)) return refused;
     return 0;
   });
-  for (const SendRequest& request : staging.requests)
-    if (!error) error = shielded([&] { return queue->post_send(now, request); });
   if (!error)
-    for (auto [window, rkey] : staging.binds) window->rkey = rkey;
+    error = shielded([&] {
+      for (const SendRequest& request : staging.requests) queue->post_checked(now, request);
+      for (auto [window, rkey] : staging.binds) window->rkey = rkey;
+      return 0;
+    });
   process.transmit();
   return error;
 }

@@ -132,6 +132,11 @@ int QueuePair::check_datagram(const SendRequest& request) const {
 
 int QueuePair::post_send(Instant now, const SendRequest& request) {
   if (int code = check_send(request)) return code;
+  post_checked(now, request);
+  return 0;
+}
+
+void QueuePair::post_checked(Instant now, const SendRequest& request) {
   send_queue_.push(request);
   if (state() != QpState::kErr && state() != QpState::kSqe) {
     wake();
@@ -140,7 +145,6 @@ int QueuePair::post_send(Instant now, const SendRequest& request) {
     requester_.flush(now);
     explain_posted_flush();
   }
-  return 0;
 }
 
 int QueuePair::post_receive(uint64_t wr_id, std::span<const Sge> sges) {

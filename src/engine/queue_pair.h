@@ -100,6 +100,9 @@ class QueuePair {
   QpAttributes current_attributes() const;
   const QpCounters& counters() const { return counters_; }
 
+  // The parent's, in a forked child: modify() refuses with EIO, what is posted flushes.
+  bool abandoned() const { return abandoned_; }
+
   // ibv_modify_qp. The error names the attribute (EINVAL) or the limit.
   Result<void> modify(Instant now, const QpAttributes& wanted, uint32_t mask);
 
@@ -107,6 +110,8 @@ class QueuePair {
   // inline size), ENOMEM (queue full), EOPNOTSUPP. The cause goes to the explain log.
   int post_send(Instant now, const SendRequest& request);
   int check_send(const SendRequest& request) const;  // whether post_send() would take it
+  // post_send() of a request that check_send() has taken; send_room() has room for it.
+  void post_checked(Instant now, const SendRequest& request);
   int post_receive(uint64_t wr_id, std::span<const Sge> sges);
   // After receives were posted: in ERR they complete at once, as sends do, whoever drives the
   // device.
@@ -199,7 +204,7 @@ class QueuePair {
 
   QpCounters counters_;
 
-  bool abandoned_ = false;        // the parent's, in a forked child
+  bool abandoned_ = false;
   bool ready_ = false;            // on the device's ready list
   Instant timer_at_ = kNever;     // key in the device's timer heap
   size_t timer_slot_ = SIZE_MAX;  // place in it; SIZE_MAX: not in the heap

@@ -139,6 +139,67 @@ TEST_F(Explained, LateFailuresSayWhy) {
 }
 
 // Flushed receives overrun a queue of their completions, without any traffic.
+// Both families of posting calls.
+TEST_F(Explained, APostToAClosedDeviceSaysWhy) {
+  ibv_context* other = open_loopback();
+  ibv_pd* pd = ibv_alloc_pd(other);
+  ibv_cq* cq = ibv_create_cq(other, 8, nullptr, nullptr, 0);
+  ibv_qp_init_attr_ex init{};
+  init.send_cq = init.recv_cq = cq;
+  init.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
+  init.qp_type = IBV_QPT_RC;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.pd = pd;
+  init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  ibv_qp* qp = ibv_create_qp_ex(other, &init);
+  ASSERT_NE(qp, nullptr);
+  EXPECT_EQ(ibv_close_device(other), 0);
+  news();
+  ibv_qp_ex* staged = ibv_qp_to_qp_ex(qp);
+  ibv_wr_start(staged);
+  ibv_wr_send(staged);
+  EXPECT_EQ(ibv_wr_complete(staged), EIO);
+  expect_line("post: the device of this queue pair was closed");
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(qp, &send, &bad), EIO);
+  EXPECT_EQ(bad, &send);
+  expect_line("post: the device of this queue pair was closed");
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+// Before the child has any link of its own, too: the move to RTR would ask the links for the road.
+TEST_F(Explained, AForkedChildLearnsWhoseQueuePairItIs) {
+  ibv_qp_init_attr init = rc_attr(cq_);
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  ASSERT_NE(qp, nullptr);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+            0);
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = qp->qp_num;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = 1;
+  ASSERT_EQ(ibv_query_gid(context_, 1, 0, &attr.ah_attr.grh.dgid), 0);
+  news();
+  int status = in_child([&] {
+    int error = ibv_modify_qp(qp, &attr,
+                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    return error == EIO;
+  });
+  EXPECT_EQ(status, 0);
+  expect_line("the queue pair belongs to the process that forked this one");
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
 TEST_F(Explained, OverrunSaysWhy) {
   ibv_cq_init_attr_ex spec{};
   spec.cqe = 1;

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <functional>
 #include <thread>
 #include <vector>
 
@@ -16,18 +15,6 @@ namespace {
 
 class ForkedVerbs : public Verbs {
  protected:
-  // Exit status of a forked child that runs `body`: 0 when it gave true, SIGALRM when it hung.
-  static int in_child(const std::function<bool()>& body) {
-    pid_t child = fork();
-    if (child == 0) {
-      alarm(20);
-      _exit(body() ? 0 : 1);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    return status;
-  }
-
   // Every table of the library once: devices, regions, windows, domains, XRC domains, memory.
   bool use_everything() {
     ibv_device** devices = ibv_get_device_list(nullptr);
@@ -40,11 +27,7 @@ class ForkedVerbs : public Verbs {
     ibv_mw* mw = mr ? ibv_alloc_mw(pd, IBV_MW_TYPE_1) : nullptr;
     if (!mw || ibv_dealloc_mw(mw) != 0 || ibv_dereg_mr(mr) != 0 || ibv_dealloc_pd(pd) != 0)
       return false;
-    ibv_xrcd_init_attr xrcd_attr{};
-    xrcd_attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-    xrcd_attr.fd = -1;
-    xrcd_attr.oflags = O_CREAT;
-    ibv_xrcd* xrcd = ibv_open_xrcd(context_, &xrcd_attr);
+    ibv_xrcd* xrcd = make_xrcd(context_, -1);
     if (!xrcd || ibv_close_xrcd(xrcd) != 0) return false;
     ibv_alloc_dm_attr dm_attr{};
     dm_attr.length = 4096;

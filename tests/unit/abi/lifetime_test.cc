@@ -19,17 +19,6 @@ ibv_gid group_gid() {
   return group;
 }
 
-ibv_qp* make_ud(ibv_pd* pd, ibv_cq* cq) {
-  ibv_qp_init_attr init = qp_attr(IBV_QPT_UD, cq, 4);
-  return ibv_create_qp(pd, &init);
-}
-
-ibv_xrcd* make_xrcd(ibv_context* context, int fd) {
-  ibv_xrcd_init_attr attr{
-      .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = O_CREAT};
-  return ibv_open_xrcd(context, &attr);
-}
-
 // pyverbs closes a context before what was made in it.
 TEST(Lifetime, ObjectsOutliveTheirContext) {
   ibv_context* context = open_loopback();
@@ -120,19 +109,6 @@ TEST(Lifetime, ASharedQueuePairSurvivesItsCreatorsContext) {
   close(fd);
 }
 
-// Runs `body` in a forked child; true if it returned true.
-template <typename Body>
-bool in_child(Body&& body) {
-  pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    _exit(body() ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 #define CHILD_EXPECTS(condition)                                                    \
   do {                                                                              \
     if (!(condition)) {                                                             \
@@ -152,28 +128,29 @@ TEST_F(Verbs, AForkedChildCannotUseTheParentsQueuePairs) {
   attr.port_num = 1;
   int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
   ASSERT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
-  EXPECT_TRUE(in_child([&] {
-    ibv_recv_wr receive{.wr_id = 5};
-    ibv_recv_wr* bad = nullptr;
-    CHILD_EXPECTS(ibv_post_recv(qp, &receive, &bad) == 0);
-    ibv_wc wc{};
-    CHILD_EXPECTS(ibv_poll_cq(cq, 1, &wc) == 1);
-    CHILD_EXPECTS(wc.wr_id == 5 && wc.status == IBV_WC_WR_FLUSH_ERR);
-    ibv_qp_init_attr own_init = rc_attr(cq);
-    ibv_qp* own = ibv_create_qp(pd_, &own_init);  // attaches the child
-    CHILD_EXPECTS(own != nullptr && own->qp_num != qp->qp_num);
-    attr.qp_state = IBV_QPS_RESET;
-    CHILD_EXPECTS(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EIO);
-    attr.qp_state = IBV_QPS_INIT;
-    CHILD_EXPECTS(ibv_modify_qp(qp, &attr, mask) == EIO);
-    CHILD_EXPECTS(ibv_modify_qp(own, &attr, mask) == 0);
-    receive.wr_id = 6;
-    CHILD_EXPECTS(ibv_post_recv(qp, &receive, &bad) == 0);
-    CHILD_EXPECTS(ibv_poll_cq(cq, 1, &wc) == 1);
-    CHILD_EXPECTS(wc.wr_id == 6 && wc.status == IBV_WC_WR_FLUSH_ERR);
-    CHILD_EXPECTS(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(own) == 0);
-    return true;
-  }));
+  EXPECT_EQ(in_child([&] {
+              ibv_recv_wr receive{.wr_id = 5};
+              ibv_recv_wr* bad = nullptr;
+              CHILD_EXPECTS(ibv_post_recv(qp, &receive, &bad) == 0);
+              ibv_wc wc{};
+              CHILD_EXPECTS(ibv_poll_cq(cq, 1, &wc) == 1);
+              CHILD_EXPECTS(wc.wr_id == 5 && wc.status == IBV_WC_WR_FLUSH_ERR);
+              ibv_qp_init_attr own_init = rc_attr(cq);
+              ibv_qp* own = ibv_create_qp(pd_, &own_init);  // attaches the child
+              CHILD_EXPECTS(own != nullptr && own->qp_num != qp->qp_num);
+              attr.qp_state = IBV_QPS_RESET;
+              CHILD_EXPECTS(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EIO);
+              attr.qp_state = IBV_QPS_INIT;
+              CHILD_EXPECTS(ibv_modify_qp(qp, &attr, mask) == EIO);
+              CHILD_EXPECTS(ibv_modify_qp(own, &attr, mask) == 0);
+              receive.wr_id = 6;
+              CHILD_EXPECTS(ibv_post_recv(qp, &receive, &bad) == 0);
+              CHILD_EXPECTS(ibv_poll_cq(cq, 1, &wc) == 1);
+              CHILD_EXPECTS(wc.wr_id == 6 && wc.status == IBV_WC_WR_FLUSH_ERR);
+              CHILD_EXPECTS(ibv_destroy_qp(qp) == 0 && ibv_destroy_qp(own) == 0);
+              return true;
+            }),
+            0);
   attr.qp_state = IBV_QPS_RESET;
   EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0) << "the parent's goes on";
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
@@ -236,7 +213,7 @@ TEST_F(Verbs, AForkedChildJoinsItsGroupsItself) {
   ibv_qp* qp = make_ud(pd_, cq);
   ibv_gid group = group_gid();
   ASSERT_EQ(ibv_attach_mcast(qp, &group, 0), 0);
-  EXPECT_TRUE(in_child([&] { return hears_itself(context_, pd_, group, qp); }));
+  EXPECT_EQ(in_child([&] { return hears_itself(context_, pd_, group, qp); }), 0);
   EXPECT_EQ(ibv_detach_mcast(qp, &group, 0), 0);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);

@@ -1,8 +1,11 @@
 // A device opened the way programs do it, and owners that destroy what a test made.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -32,6 +35,31 @@ inline ibv_qp_init_attr qp_attr(ibv_qp_type type, ibv_cq* cq, uint32_t work_requ
   return attr;
 }
 
+inline ibv_qp* make_ud(ibv_pd* pd, ibv_cq* cq) {
+  ibv_qp_init_attr init = qp_attr(IBV_QPT_UD, cq, 4);
+  return ibv_create_qp(pd, &init);
+}
+
+// `fd` names the domain; -1: a private one.
+inline ibv_xrcd* make_xrcd(ibv_context* context, int fd) {
+  ibv_xrcd_init_attr attr{
+      .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = O_CREAT};
+  return ibv_open_xrcd(context, &attr);
+}
+
+// Wait status of a forked child that runs `body`: 0 when it gave true, SIGALRM when it hung.
+template <typename Body>
+int in_child(Body&& body) {
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    _exit(body() ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
 class Verbs : public testing::Test {
  protected:
   void SetUp() override {
@@ -41,8 +69,12 @@ class Verbs : public testing::Test {
     ASSERT_NE(pd_, nullptr);
   }
   void TearDown() override {
-    if (pd_) EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
-    if (context_) EXPECT_EQ(ibv_close_device(context_), 0);
+    if (pd_) {
+      EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
+    }
+    if (context_) {
+      EXPECT_EQ(ibv_close_device(context_), 0);
+    }
   }
 
   ibv_qp_init_attr rc_attr(ibv_cq* cq) {

@@ -87,6 +87,27 @@ void connection(ibv_context* context, const ibv_gid& gid, unsigned seed) {
   REQUIRE(!ibv_dealloc_pd(pd));
 }
 
+// Sleeps for the events of `cq` and takes `messages` completions of 100 bytes.
+void take_announced(ibv_comp_channel* channel, ibv_cq* cq, long messages,
+                    std::atomic<long>& taken) {
+  for (long got = 0; got < messages;) {
+    REQUIRE(!ibv_req_notify_cq(cq, 0));
+    ibv_wc wc{};
+    int n;
+    while ((n = ibv_poll_cq(cq, 1, &wc)) > 0) {
+      REQUIRE(wc.status == IBV_WC_SUCCESS && wc.byte_len == 100);
+      ++got;
+      ++taken;
+    }
+    if (got >= messages) break;
+    ibv_cq* from = nullptr;
+    void* context_pointer = nullptr;
+    REQUIRE(!ibv_get_cq_event(channel, &from, &context_pointer));
+    ibv_ack_cq_events(from, 1);
+    ++events;
+  }
+}
+
 // SENDs to oneself, each announced by a completion event that another thread sleeps for.
 void eventful(ibv_context* context, const ibv_gid& gid) {
   ibv_pd* pd = ibv_alloc_pd(context);
@@ -106,24 +127,7 @@ void eventful(ibv_context* context, const ibv_gid& gid) {
   constexpr long kMessages = 500;
   constexpr long kAhead = 32;  // of the sleeper, or its completion queue of 64 overruns
   std::atomic<long> taken{0};
-  std::thread sleeper([&] {
-    for (long got = 0; got < kMessages;) {
-      REQUIRE(!ibv_req_notify_cq(cq, 0));
-      ibv_wc wc{};
-      int n;
-      while ((n = ibv_poll_cq(cq, 1, &wc)) > 0) {
-        REQUIRE(wc.status == IBV_WC_SUCCESS && wc.byte_len == 100);
-        ++got;
-        ++taken;
-      }
-      if (got >= kMessages) break;
-      ibv_cq* from = nullptr;
-      void* context_pointer = nullptr;
-      REQUIRE(!ibv_get_cq_event(channel, &from, &context_pointer));
-      ibv_ack_cq_events(from, 1);
-      ++events;
-    }
-  });
+  std::thread sleeper([&] { take_announced(channel, cq, kMessages, taken); });
   for (long i = 0; i < kMessages; ++i) {
     while (i - taken > kAhead) std::this_thread::yield();
     ibv_sge into{reinterpret_cast<uintptr_t>(side.memory.data()), 4096, side.mr->lkey};

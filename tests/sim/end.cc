@@ -43,22 +43,7 @@ End::End(const Plan& plan, const PairPlan& pair, int side, const Host& host, uin
   send_cq_ = std::make_unique<engine::CompletionQueue>(256);
   receive_cq_ = std::make_unique<engine::CompletionQueue>(256);
 
-  size_t inboxes = !receives ? 0 : xrc ? 2 : 1;
-  for (size_t i = 0; i < inboxes; ++i) {
-    Inbox& inbox = inboxes_.emplace_back();
-    inbox.slot_bytes = local ? 600'000 : 70 * unit_ + 40;
-    if (pair.type == QpType::kUd) inbox.slot_bytes = 4096 + 40;
-    inbox.area = area(size_t{kSlots} * inbox.slot_bytes, memory::kLocalWrite);
-    inbox.slots.resize(kSlots);
-    for (uint32_t slot = 0; slot < kSlots; ++slot) inbox.free.push_back(kSlots - 1 - slot);
-    if (!xrc && !pair.srq) continue;
-    auto srq = std::make_unique<engine::SharedReceiveQueue>(host.domain, kSlots, 3);
-    srq->xrc_domain = host.xrc_domain;
-    if (xrc) srq->completions = receive_cq_.get();
-    device.register_srq(srq.get());
-    inbox.srq = srq.get();
-    srqs_.push_back(std::move(srq));
-  }
+  make_inboxes(area);
 
   engine::QpInit init{.type = xrc && side == 1 ? QpType::kXrcRecv : pair.type,
                       .domain = host.domain,
@@ -80,6 +65,26 @@ End::End(const Plan& plan, const PairPlan& pair, int side, const Host& host, uin
   due_.resize(2);
   // A cell of one's own in the peer host's cell area: the first 8 are shared.
   private_cell_index_ = 8 + 2 * (qp_->qpn() & 0xff) + static_cast<size_t>(side);
+}
+
+void End::make_inboxes(const MakeArea& area) {
+  bool local = unit_ == engine::kLocalPathMtu, xrc = pair_.type == QpType::kXrcSend;
+  size_t inboxes = !receives ? 0 : xrc ? 2 : 1;
+  for (size_t i = 0; i < inboxes; ++i) {
+    Inbox& inbox = inboxes_.emplace_back();
+    inbox.slot_bytes = local ? 600'000 : 70 * unit_ + 40;
+    if (pair_.type == QpType::kUd) inbox.slot_bytes = 4096 + 40;
+    inbox.area = area(size_t{kSlots} * inbox.slot_bytes, memory::kLocalWrite);
+    inbox.slots.resize(kSlots);
+    for (uint32_t slot = 0; slot < kSlots; ++slot) inbox.free.push_back(kSlots - 1 - slot);
+    if (!xrc && !pair_.srq) continue;
+    auto srq = std::make_unique<engine::SharedReceiveQueue>(host_.domain, kSlots, 3);
+    srq->xrc_domain = host_.xrc_domain;
+    if (xrc) srq->completions = receive_cq_.get();
+    host_.world->device(host_.index).register_srq(srq.get());
+    inbox.srq = srq.get();
+    srqs_.push_back(std::move(srq));
+  }
 }
 
 void End::complain(const std::string& what) const {

@@ -93,6 +93,9 @@ class End {
   uint64_t completed = 0;
 
  private:
+  using MakeArea = std::function<Area(size_t length, uint32_t access)>;
+  void make_inboxes(const MakeArea& area);
+
   struct Posted {
     uint64_t wr_id = 0;
     engine::WcOpcode opcode{};

@@ -101,7 +101,9 @@ TEST_F(OldProgram, QueryPortHonoursItsLength) {
     std::memset(attr, kUntouched, sizeof attr);
     ASSERT_EQ(query(context_, 1, attr, bytes), 0);
     EXPECT_EQ(attr[46], 2);
-    if (bytes > 56) EXPECT_EQ(attr[60], 0) << "fields nobody knows yet are zero";
+    if (bytes > 56) {
+      EXPECT_EQ(attr[60], 0) << "fields nobody knows yet are zero";
+    }
     for (size_t i = bytes; i < sizeof attr; ++i) EXPECT_EQ(attr[i], kUntouched) << i;
   }
 }

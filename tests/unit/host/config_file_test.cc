@@ -73,8 +73,9 @@ TEST(ConfigFile, LimitsAreAsDocumented) {
     EXPECT_EQ(given(max), "no error") << key;
     const std::string range = " it may be " + min + " to " + max;
     EXPECT_NE(given(std::to_string(std::stoll(min) - 1)).find(range), std::string::npos) << key;
-    if (max.size() < 19)
+    if (max.size() < 19) {
       EXPECT_NE(given(std::to_string(std::stoll(max) + 1)).find(range), std::string::npos) << key;
+    }
   }
   const std::string known = error_of("[limits]\nnothing = 1\n");
   EXPECT_EQ(documented, static_cast<size_t>(std::count(known.begin(), known.end(), ',')) + 1);

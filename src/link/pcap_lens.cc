@@ -50,11 +50,14 @@ void put_ip(uint8_t* to, const engine::Gid& source, const engine::Gid& destinati
 
 }  // namespace
 
-Result<PcapWriter> PcapWriter::open(const std::string& path) {
-  std::string name = path;
-  for (size_t at; (at = name.find("%p")) != std::string::npos;) {
+std::string capture_path(std::string name) {
+  for (size_t at; (at = name.find("%p")) != std::string::npos;)
     name.replace(at, 2, std::to_string(::getpid()));
-  }
+  return name;
+}
+
+Result<PcapWriter> PcapWriter::open(const std::string& given) {
+  const std::string name = capture_path(given);
   PcapWriter out;
   out.file_.reset(  // not blocking: a FIFO without a reader is refused, not waited for
       ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));

@@ -12,11 +12,14 @@
 
 namespace verbena::link {
 
+// The file that VERBENA_PCAP=`name` means in this process: "%p" is its id.
+std::string capture_path(std::string name);
+
 // One capture file. Several processes may append to the same one: each record is one write.
 class PcapWriter {
  public:
-  // "%p" in `path` becomes the process id. An existing capture is continued.
-  static Result<PcapWriter> open(const std::string& path);
+  // `given` as for capture_path(). An existing capture is continued.
+  static Result<PcapWriter> open(const std::string& given);
 
   void write(const wire::Packet& header, const memory::Payload& payload, const engine::Gid& source,
              const engine::Gid& destination, uint8_t traffic_class, uint8_t hop_limit);

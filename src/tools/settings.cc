@@ -1,5 +1,5 @@
-// A file that does not exist yet must be creatable; %p in a capture's name stands for the process
-// id.
+// A file that does not exist yet must be creatable. The program will have this process's id, so a
+// capture's name is what it will be.
 #include "tools/settings.h"
 
 #include <errno.h>
@@ -12,12 +12,13 @@
 
 #include "host/settings.h"
 #include "link/fault_lens.h"
+#include "link/pcap_lens.h"
 
 namespace verbena::tools {
 namespace {
 
-Result<void> check_writable(const char* variable, const std::string& value, std::string path) {
-  if (const size_t at = path.find("%p"); at != path.npos) path.replace(at, 2, 1, '0');
+Result<void> check_writable(const char* variable, const std::string& value,
+                            const std::string& path) {
   const auto refuse = [&](int code, const std::string& why) {
     return fail(code, fmt::format("{}={}: cannot write {}: {}", variable, value, path, why));
   };
@@ -53,7 +54,8 @@ Result<void> check_settings(const std::function<const char*(const char*)>& curre
   if (const std::string fault = value("VERBENA_FAULT"); !fault.empty())
     if (auto plan = link::parse_fault_plan(fault); !plan) return tl::unexpected(plan.error());
   if (const std::string pcap = value("VERBENA_PCAP"); !pcap.empty())
-    if (auto good = check_writable("VERBENA_PCAP", pcap, pcap); !good) return good;
+    if (auto good = check_writable("VERBENA_PCAP", pcap, link::capture_path(pcap)); !good)
+      return good;
   if (auto good = check_log("VERBENA_LOG", value("VERBENA_LOG"), "explain"); !good) return good;
   return check_log("VERBENA_TRACE", value("VERBENA_TRACE"), "packets");
 }

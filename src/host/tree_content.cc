@@ -150,9 +150,10 @@ void add_port(Builder& out, const std::string& port, const DeviceModel& device) 
   out.file(port + "/cap_mask", "0x04010000");  // communication management, IP-based GIDs
   out.file(port + "/pkeys/0", "0xffff");
   add_gids(out, port, device);
+  const std::string zero = counter_text(0).substr(0, kCounterBytes - 1);  // file() ends it
   for (const engine::CounterInfo& counter : engine::kCounterInfo)
-    out.file(fmt::format("{}/{}/{}", port, counter_folder(counter.name), counter.name), "0");
-  for (const char* name : kOtherCounters) out.file(port + "/" + name, "0");
+    out.file(fmt::format("{}/{}/{}", port, counter_folder(counter.name), counter.name), zero);
+  for (const char* name : kOtherCounters) out.file(port + "/" + name, zero);
   // Milliseconds a number may be old, as Linux has it.
   out.file(port + "/hw_counters/lifespan", fmt::format("{}", kCounterLifespanMs));
 }

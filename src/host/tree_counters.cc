@@ -17,8 +17,6 @@
 namespace verbena::host {
 namespace {
 
-constexpr size_t kNumberBytes = 24;  // 20 digits and a line break fit
-
 tl::unexpected<Error> failed(const std::string& what) {
   const int code = errno;
   return fail(code, fmt::format("{}: {}", what, strerror(code)));
@@ -32,7 +30,7 @@ bool valid_counter(std::string_view name) {
 
 // A file that holds anything but a number counts from 0.
 uint64_t read_number(int fd) {
-  char text[kNumberBytes];
+  char text[kCounterBytes];
   const ssize_t size = pread(fd, text, sizeof(text), 0);
   uint64_t value = 0;
   if (size > 0 && std::from_chars(text, text + size, value).ec != std::errc()) value = 0;
@@ -40,15 +38,17 @@ uint64_t read_number(int fd) {
 }
 
 bool add_to(int fd, uint64_t added) {
-  char text[kNumberBytes];
-  const uint64_t before = read_number(fd);
-  const uint64_t sum = before + added;
-  const auto end = fmt::format_to_n(text, sizeof(text), "{}\n", sum).size;
-  if (pwrite(fd, text, end, 0) != static_cast<ssize_t>(end)) return false;
-  return sum >= before || ftruncate(fd, static_cast<off_t>(end)) == 0;  // a wrapped one is shorter
+  const std::string text = counter_text(read_number(fd) + added);
+  return pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }
 
 }  // namespace
+
+std::string counter_text(uint64_t value) {
+  std::string text = fmt::format("{}", value);
+  text.resize(kCounterBytes, '\n');
+  return text;
+}
 
 uint64_t counter_divisor(std::string_view name) {
   return name == "port_xmit_data" || name == "port_rcv_data" ? 4 : 1;

@@ -2,7 +2,9 @@
 // tree, so each adds what it counted since it last wrote, under a lock on the tree's root: a file
 // holds the sum over all processes, also those that have ended, as an adapter's counter would.
 //
-// Files are written in place, because programs keep them open and read them again.
+// Files are written in place, because programs keep them open and read them again; and their length
+// never changes, because others read to the end in two steps, and a number that grew between the
+// two would give the second its last digit.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,11 @@ namespace verbena::host {
 // How old a counter file may be, in milliseconds: what hw_counters/lifespan says (Linux's default)
 // and the pace at which a process at rest publishes.
 inline constexpr int kCounterLifespanMs = 10;
+
+// A file's content: the number in decimal, and line breaks up to kCounterBytes. A shell's $(), and
+// everybody who takes one line, drops those.
+inline constexpr size_t kCounterBytes = 21;  // 20 digits and a line break
+std::string counter_text(uint64_t value);
 
 struct CounterDelta {
   std::string_view name;  // [A-Za-z0-9_]+

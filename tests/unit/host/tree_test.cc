@@ -3,6 +3,7 @@
 #include "host/tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -68,8 +69,8 @@ TEST_F(Tree, HoldsTheDeviceModel) {
   EXPECT_EQ(read(device + "ports/1/gid_attrs/ndevs/0"), "eth0\n");
   EXPECT_EQ(read(device + "ports/1/pkeys/0"), "0xffff\n");
   EXPECT_EQ(read(device + "device/numa_node"), "-1\n");
-  EXPECT_EQ(read(device + "ports/1/counters/port_rcv_data"), "0\n");
-  EXPECT_EQ(read(device + "ports/1/hw_counters/np_ecn_marked_roce_packets"), "0\n");
+  EXPECT_EQ(read(device + "ports/1/counters/port_rcv_data"), counter_text(0));
+  EXPECT_EQ(read(device + "ports/1/hw_counters/np_ecn_marked_roce_packets"), counter_text(0));
   EXPECT_EQ(read(*tree + "/sys/class/infiniband_verbs/uverbs1/ibdev"), "verbena1\n");
   EXPECT_EQ(fs::read_symlink(device + "device/net/eth0"), "/sys/class/net/eth0");
   EXPECT_EQ(fs::canonical(device + "device"),
@@ -185,17 +186,37 @@ TEST_F(Tree, CountersAddUpAndFollowInAnOpenFile) {
   uint64_t number = 0;
   kept >> number;
   EXPECT_EQ(number, 2048u);
-  EXPECT_EQ(read(port + "counters/port_xmit_data"), "2048\n");
-  EXPECT_EQ(read(port + "hw_counters/out_of_sequence"), "6\n");
-  EXPECT_EQ(read(port + "hw_counters/novel"), "2\n");
+  EXPECT_EQ(read(port + "counters/port_xmit_data"), counter_text(2048));
+  EXPECT_EQ(read(port + "hw_counters/out_of_sequence"), counter_text(6));
+  EXPECT_EQ(read(port + "hw_counters/novel"), counter_text(2));
   EXPECT_EQ(read(port + "hw_counters/lifespan"), "10\n");
-  EXPECT_EQ(read(*tree + "/sys/class/infiniband/verbena1/ports/1/counters/port_xmit_data"), "0\n");
+  EXPECT_EQ(read(*tree + "/sys/class/infiniband/verbena1/ports/1/counters/port_xmit_data"),
+            counter_text(0));
   const CounterDelta wrap[] = {{"novel", UINT64_MAX}};
   ASSERT_EQ(lock_and_add(*tree, "verbena0", wrap), "");
-  EXPECT_EQ(read(port + "hw_counters/novel"), "1\n");
+  EXPECT_EQ(read(port + "hw_counters/novel"), counter_text(1));
   std::ofstream(port + "hw_counters/novel") << "no number";
   ASSERT_EQ(lock_and_add(*tree, "verbena0", values), "");
-  EXPECT_EQ(read(port + "hw_counters/novel").substr(0, 2), "1\n");
+  EXPECT_EQ(read(port + "hw_counters/novel"), counter_text(1));
+}
+
+// As cat reads: what is there, then what is behind it.
+TEST_F(Tree, ACounterThatGrowsBetweenTwoReadsIsStillOneNumber) {
+  auto tree = ensure_tree(devices(), base_);
+  ASSERT_TRUE(tree);
+  const std::string path =
+      *tree + "/sys/class/infiniband/verbena0/ports/1/hw_counters/out_of_sequence";
+  const int fd = open(path.c_str(), O_RDONLY);
+  char text[64];
+  const ssize_t first = ::read(fd, text, sizeof(text));
+  const CounterDelta deltas[] = {{"out_of_sequence", 1234}};
+  ASSERT_EQ(lock_and_add(*tree, "verbena0", deltas), "");
+  EXPECT_EQ(std::string(text, static_cast<size_t>(first)), counter_text(0));
+  EXPECT_EQ(::read(fd, text, sizeof(text)), 0) << "nothing may be left";
+  close(fd);
+  EXPECT_EQ(read(path), counter_text(1234));
+  EXPECT_EQ(counter_text(UINT64_MAX), "18446744073709551615\n");
+  EXPECT_EQ(counter_text(7).size(), kCounterBytes);
 }
 
 TEST_F(Tree, CountersOfManyProcessesAreTheirSum) {
@@ -218,8 +239,8 @@ TEST_F(Tree, CountersOfManyProcessesAreTheirSum) {
     EXPECT_EQ(status, 0);
   }
   const std::string port = *tree + "/sys/class/infiniband/verbena0/ports/1/";
-  EXPECT_EQ(read(port + "counters/port_rcv_packets"), "11200\n");
-  EXPECT_EQ(read(port + "hw_counters/rdma_sends"), "1600\n");
+  EXPECT_EQ(read(port + "counters/port_rcv_packets"), counter_text(11200));
+  EXPECT_EQ(read(port + "hw_counters/rdma_sends"), counter_text(1600));
 }
 
 TEST_F(Tree, CountersAreNeverWaitedFor) {

@@ -83,6 +83,7 @@ class Requester {
   void narrow();
   void complete_head_run(Instant now);
   bool go_back(Instant now, Psn psn, WcStatus status, const char* cause);
+  void repeat(Instant now, Psn psn);  // sends everything from there again
   void update_credits(const RxPacket& packet);
   bool counts_differ(Psn psn, uint32_t msn);
   bool place(Instant now, const SendWork& work, uint64_t offset, const memory::Payload& payload);
@@ -110,6 +111,8 @@ class Requester {
   uint8_t rnr_left_ = 0;
   uint32_t rnr_in_a_row_ = 0;  // RNR NAKs since the last progress
   bool waiting_rnr_ = false;
+  // Since an RNR NAK: the next sequence NAK for the same PSN costs no retry. See on_nak().
+  bool excused_ = false;
   bool gap_reported_ = false;  // went back for a READ gap; later out-of-order ones are stale
   bool failed_ahead_ = false;  // next_ cannot be sent; fails when it becomes the head
   WcStatus failed_status_ = WcStatus::kSuccess;

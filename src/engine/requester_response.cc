@@ -102,6 +102,7 @@ void Requester::advance(Instant now, Psn psn) {
   while (!reads_.empty() && reads_.front().before(una_)) reads_.erase(reads_.begin());
   reload_retries();
   rnr_in_a_row_ = 0;
+  excused_ = false;
   gap_reported_ = false;
   if (!waiting_rnr_) {
     deadline_ = kNever;
@@ -221,6 +222,14 @@ void Requester::on_nak(Instant now, const RxPacket& packet) {
                     qp_.peer(), psn.value()));
   if (!acknowledge_before(now, psn) || waiting_rnr_) return;
   if (transmit_psn() == psn) return;  // went back already, nothing sent since
+  // Linux's rxe answers the first packet of a refused message with an RNR NAK and the ones behind
+  // it with a sequence NAK, which may be later than our wait. It is the refusal again, not a loss:
+  // the RNR retries bound it.
+  if (excused_ && psn == una_) {
+    excused_ = false;
+    repeat(now, psn);
+    return;
+  }
   go_back(now, psn, WcStatus::kRetryExcErr, "PSN sequence NAK");
 }
 
@@ -257,7 +266,7 @@ void Requester::on_rnr(Instant now, const RxPacket& packet) {
     }
     --rnr_left_;
   }
-  waiting_rnr_ = true;
+  waiting_rnr_ = excused_ = true;
   failed_ahead_ = false;
   reads_.clear();
   seek(packet.header.psn);
@@ -326,15 +335,19 @@ bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause
     return false;
   }
   --retries_left_;
-  ++qp_.counters_.retransmissions;
   narrow();
+  repeat(now, psn);
+  return true;
+}
+
+void Requester::repeat(Instant now, Psn psn) {
+  ++qp_.counters_.retransmissions;
   failed_ahead_ = false;
   reads_.clear();
   seek(psn);
   deadline_ = kNever;
   arm_timer(now);
   qp_.wake();
-  return true;
 }
 
 void Requester::on_time(Instant now) {

@@ -150,6 +150,40 @@ TEST(KnownRnr, RnrWaitsUseUpTheTransportRetries) {
   EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:SUCCESS"));
 }
 
+// rxe: an RNR NAK for the first packet of a message, a sequence NAK for what is behind it. The
+// second comes late from a slow host, when the wait is over.
+TEST(KnownRnr, SequenceNaksBehindARefusalUseUpTheTransportRetries) {
+  Rig rig({.retry_cnt = 1, .rnr_retry = 7});
+  rig.send(600);
+  ASSERT_THAT(summary(rig.transmit()),
+              ElementsAre("RC_SEND_FIRST 100", "RC_SEND_MIDDLE 101", "RC_SEND_LAST 102"));
+  for (int i = 0; i < 20; ++i) {
+    rig.ack(100, 0x21);
+    rig.pass(rnr_timeout(1));
+    ASSERT_THAT(rig.transmit(), SizeIs(3)) << i;
+    rig.ack(100, 0x60);
+    ASSERT_THAT(rig.transmit(), SizeIs(3)) << i;
+  }
+  rig.ack(102);
+  EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:SUCCESS"));
+}
+
+// One for each refusal is forgiven; what follows is a loss.
+TEST(KnownRnr, ASecondSequenceNakAfterARefusalIsALoss) {
+  Rig rig({.retry_cnt = 1, .rnr_retry = 7});
+  rig.send(600);
+  rig.transmit();
+  rig.ack(100, 0x21);
+  rig.pass(rnr_timeout(1));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_THAT(rig.transmit(), SizeIs(3)) << i;
+    rig.ack(100, 0x60);
+  }
+  ASSERT_THAT(rig.transmit(), SizeIs(3));
+  rig.ack(100, 0x60);
+  EXPECT_THAT(summary(rig.poll_send()), ElementsAre("1:RETRY_EXC_ERR"));
+}
+
 TEST(KnownRnr, TimeoutsUseUpTheRnrRetries) {
   Rig rig({.timeout = 8, .retry_cnt = 7, .rnr_retry = 1});
   rig.send(10);

@@ -3,7 +3,7 @@ BUILD := build
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all demo test sanitize soak bench install deb packages packages-build clean
+.PHONY: all demo test interop guest sanitize soak bench install deb packages packages-build clean
 
 all: packages-build
 	@cmake --preset release -DVERBENA_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) > /dev/null
@@ -18,10 +18,20 @@ packages:
 demo: packages all
 	@scripts/demo $(BUILD)
 
-test: packages
+test: packages guest
 	@cmake --preset release -DVERBENA_TESTS=ON > /dev/null
 	@cmake --build $(BUILD)
 	@scripts/test $(BUILD)
+
+# The long form of the tests against Linux's Soft-RoCE; the short one is part of `make test`.
+interop: packages guest
+	@cmake --preset release -DVERBENA_TESTS=ON > /dev/null
+	@cmake --build $(BUILD)
+	@VERBENA_INTEROP=long scripts/test $(BUILD) -R interop
+
+# Without an image its tests are skipped, and say so.
+guest: packages
+	@scripts/guest-image $(BUILD)/guest || true
 
 sanitize: packages
 	@scripts/sanitize asan

@@ -1,0 +1,409 @@
+// A MAD's way in: each attribute has one function, and in it one switch on the state (IBA 12.9.7,
+// the state transition tables).
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "cm/machine.h"
+
+namespace verbena::cm {
+
+using namespace wire;
+
+namespace {
+
+std::vector<uint8_t> bytes_of(std::span<const uint8_t> from) {
+  return {from.begin(), from.end()};
+}
+
+// 0: no match; 1: any address; 2: this address.
+int match(const Listener& listener, const Incoming& incoming) {
+  if (listener.space != incoming.space || listener.port != incoming.destination_port) return 0;
+  const engine::Gid& wanted = incoming.destination_address;
+  if (listener.address == wanted) return 2;
+  static constexpr uint8_t kZero[4] = {};
+  if (listener.address == engine::Gid::from_ipv4(kZero)) return wanted.is_ipv4();
+  if (listener.address != engine::Gid{}) return 0;
+  return !(listener.one_family && wanted.is_ipv4());
+}
+
+}  // namespace
+
+void Manager::Impl::dispatch(Instant now, const Route& back, std::span<const uint8_t> mad) {
+  switch (static_cast<CmAttribute>(static_cast<uint16_t>(load<MadHeader>(mad.data()).attribute))) {
+    case CmAttribute::kReq:
+      return on_req(now, back, mad);
+    case CmAttribute::kMra:
+      return on_mra(now, body_of<CmMra>(mad));
+    case CmAttribute::kRej:
+      return on_rej(now, back, body_of<CmRej>(mad));
+    case CmAttribute::kRep:
+      return on_rep(back, mad);
+    case CmAttribute::kRtu:
+      return on_rtu(body_of<CmRtu>(mad));
+    case CmAttribute::kDreq:
+      return on_dreq(now, back, mad);
+    case CmAttribute::kDrep:
+      return on_drep(now, body_of<CmDrep>(mad));
+    case CmAttribute::kSidrReq:
+      return on_sidr_req(now, back, mad);
+    case CmAttribute::kSidrRep:
+      return on_sidr_rep(body_of<CmSidrRep>(mad));
+    case CmAttribute::kLap:
+    case CmAttribute::kApr:
+      ++manager.counters_.unknown;  // no alternate paths here
+      return explain(fmt::format("dropped a LAP or APR of {}", address_text(back.destination)));
+  }
+}
+
+// An exact address before any; among equals one that listens.
+Listener* Manager::Impl::listener_for(const Incoming& incoming) {
+  Listener* best = nullptr;
+  int best_rank = 0;
+  for (Listener& listener : listeners) {
+    const int matched = match(listener, incoming);
+    const int rank = matched == 0 ? 0 : matched + (listener.listening ? 2 : 0);
+    if (rank > best_rank) {
+      best_rank = rank;
+      best = &listener;
+    }
+  }
+  return best;
+}
+
+// A request for a port that is bound and does not listen yet. False: no room.
+bool Manager::Impl::hold(Instant now, const Route& back, std::span<const uint8_t> mad) {
+  for (const HeldRequest& request : held)
+    if (request.back.destination == back.destination &&
+        std::equal(mad.begin(), mad.end(), request.mad.begin()))
+      return true;
+  if (held.size() >= kMaxHeld) return false;
+  HeldRequest& request = held.emplace_back();
+  request.deadline = now + options.listen_grace;
+  request.back = back;
+  std::copy(mad.begin(), mad.end(), request.mad.begin());
+  return true;
+}
+
+// IBA 12.9.8.3.1: the peer's queue pair is connected as far as we know. True when it was, and was
+// said so.
+bool Manager::Impl::is_stale(Instant now, const Route& back, uint64_t transaction,
+                             const CmReq& req) {
+  const auto found = queue_pairs.find(QpKey{back.destination, req.qpn});
+  if (found == queue_pairs.end()) return false;
+  Connection& older = connections[found->second];
+  explain(fmt::format("rejected a request of {}: its queue pair {:#x} has a connection in state {}",
+                      address_text(back.destination), static_cast<uint32_t>(req.qpn),
+                      state_name(older.state)));
+  send(back, make_rej(transaction, 0, req.local_comm_id, kOfReq, kRejStale));
+  if (older.state == State::kEstablished) begin_disconnect(now, older);
+  return true;
+}
+
+void Manager::Impl::on_req(Instant now, const Route& back, std::span<const uint8_t> mad) {
+  const auto req = body_of<CmReq>(mad);
+  const uint64_t transaction = load<MadHeader>(mad.data()).transaction_id;
+  const auto repeated = peers.find(PeerKey{back.destination, req.local_comm_id, false});
+  if (repeated != peers.end())
+    return on_repeated_req(now, connections[repeated->second], transaction, req);
+
+  Incoming incoming;
+  uint16_t reason = read_req(req, back, incoming);
+  Listener* listener = reason == 0 ? listener_for(incoming) : nullptr;
+  if (reason == 0 && (req.service_id >> 32 != 0 || !listener)) reason = kRejInvalidService;
+  if (reason != 0) {
+    explain(fmt::format("rejected a request of {} for port {}: reason {}",
+                        address_text(back.destination), incoming.destination_port, reason));
+    return send(back, make_rej(transaction, 0, req.local_comm_id, kOfReq, reason));
+  }
+  if (!listener->listening) {
+    if (!hold(now, back, mad)) explain("dropped a request: too many wait for a listen()");
+    return;
+  }
+  if (is_stale(now, back, transaction, req)) return;
+  // As Linux: silence, so that the peer tries again.
+  if (listener->pending >= listener->backlog)
+    return explain(fmt::format("dropped a request for port {}: its backlog of {} is full",
+                               listener->port, listener->backlog));
+  Connection* c = create();
+  if (!c) return explain(fmt::format("dropped a request: {} connections", kMaxConnections));
+  c->route = incoming.route;
+  c->service = req.service_id;
+  c->transaction_id = transaction;
+  c->remote_id = req.local_comm_id;
+  c->remote_qpn = req.qpn;
+  c->ack_timeout = incoming.ack_timeout;
+  c->max_retries = req.retries >> 4;
+  c->wait = response_time(req.local_timeout >> 3);
+  c->linger = response_time(req.remote_timeout >> 3) * 2;
+  peers[{back.destination, c->remote_id, false}] = c->handle.index;
+  queue_pairs[{back.destination, c->remote_qpn}] = c->handle.index;
+  set_state(*c, State::kReqReceived);
+  deliver(*c, *listener, std::move(incoming),
+          std::span(req.private_data).subspan(sizeof(CmIpHeader)));
+}
+
+void Manager::Impl::deliver(Connection& c, const Listener& listener, Incoming incoming,
+                            std::span<const uint8_t> private_data) {
+  c.listener = listener.handle;
+  c.pending = true;
+  ++find_listener(listener.handle)->pending;
+  incoming.listener = listener.handle;
+  Event& event = emit(c, EventType::kRequest);
+  event.qp = incoming.qp;
+  event.private_data = bytes_of(private_data);
+  event.incoming = std::move(incoming);
+}
+
+// IBA 12.9.8.3: the answer that the peer did not get.
+void Manager::Impl::on_repeated_req(Instant now, Connection& c, uint64_t transaction,
+                                    const CmReq& req) {
+  ++manager.counters_.duplicates;
+  if (c.transaction_id != transaction) {
+    explain(fmt::format("rejected a request of {}: its comm id {:#x} has another connection",
+                        address_text(c.route.destination), c.remote_id));
+    return send(c.route, make_rej(transaction, 0, req.local_comm_id, kOfReq, kRejDuplicateCommId));
+  }
+  switch (c.state) {
+    case State::kReqReceived:
+      set_state(c, State::kMraSent);
+      [[fallthrough]];
+    case State::kMraSent:
+      return send(c.route, make_mra(c.transaction_id, c.local_id, c.remote_id, kOfReq));
+    case State::kRepSent:
+      return send(c.route, c.last);
+    case State::kTimewait:
+      if (!c.has_last) return;
+      send(c.route, c.last);
+      return arm(c, now + c.linger);
+    default:
+      return;  // it came late: the peer is further
+  }
+}
+
+void Manager::Impl::on_sidr_req(Instant now, const Route& back, std::span<const uint8_t> mad) {
+  const auto req = body_of<CmSidrReq>(mad);
+  const auto repeated = peers.find(PeerKey{back.destination, req.request_id, true});
+  if (repeated != peers.end()) {
+    ++manager.counters_.duplicates;
+    Connection& c = connections[repeated->second];
+    if (c.state != State::kTimewait || !c.has_last) return;
+    send(c.route, c.last);
+    return arm(c, now + c.linger);
+  }
+  const uint64_t service = req.service_id;
+  Incoming incoming;
+  incoming.route = back;
+  incoming.space = static_cast<PortSpace>(static_cast<uint16_t>(service >> 16));
+  incoming.destination_port = static_cast<uint16_t>(service);
+  incoming.datagram = true;
+  incoming.pkey = req.pkey;
+  const bool read = read_ip_header(req.private_data, incoming);
+  Listener* listener = read && service >> 32 == 0 ? listener_for(incoming) : nullptr;
+  if (!listener) {
+    explain(fmt::format("refused a SIDR_REQ of {} for port {}: nobody listens",
+                        address_text(back.destination), incoming.destination_port));
+    return send(back, *answer_for_nobody(mad));
+  }
+  if (!listener->listening) {
+    if (!hold(now, back, mad)) explain("dropped a SIDR_REQ: too many wait for a listen()");
+    return;
+  }
+  Connection* c = listener->pending < listener->backlog ? create() : nullptr;
+  if (!c) return explain(fmt::format("dropped a SIDR_REQ for port {}: no room", listener->port));
+  c->datagram = true;
+  c->route = back;
+  c->service = service;
+  c->transaction_id = load<MadHeader>(mad.data()).transaction_id;
+  c->remote_id = req.request_id;
+  c->linger = response_time(options.response_timeout) * 2;
+  peers[{back.destination, c->remote_id, true}] = c->handle.index;
+  set_state(*c, State::kSidrReqReceived);
+  deliver(*c, *listener, std::move(incoming),
+          std::span(req.private_data).subspan(sizeof(CmIpHeader)));
+}
+
+// IBA 12.6.6: the peer needs longer. Once for each message, so that nobody is held for ever.
+void Manager::Impl::on_mra(Instant now, const CmMra& mra) {
+  Connection* c = by_comm_id(mra.remote_comm_id);
+  const uint8_t message = mra.message & 0xc0;
+  const Duration longer = response_time(mra.service_timeout >> 3);
+  if (c && c->state == State::kReqSent && !c->datagram && message == kOfReq) {
+    c->remote_id = mra.local_comm_id;
+    set_state(*c, State::kRepWait);
+    return arm(*c, now + c->wait + longer);
+  }
+  if (c && c->state == State::kRepSent && message == kOfRep && !c->mra_sent) {
+    c->mra_sent = true;
+    return arm(*c, now + c->wait + longer);
+  }
+  ++(c ? manager.counters_.duplicates : manager.counters_.unknown);
+}
+
+void Manager::Impl::on_rej(Instant now, const Route& back, const CmRej& rej) {
+  Connection* c = by_comm_id(rej.remote_comm_id);
+  if (!c && rej.remote_comm_id == 0) {  // gave up its REQ without having seen an answer
+    const auto found = peers.find(PeerKey{back.destination, rej.local_comm_id, false});
+    if (found != peers.end()) c = &connections[found->second];
+  }
+  if (!c || c->datagram) {
+    ++manager.counters_.unknown;
+    return;
+  }
+  const uint16_t reason = rej.reason;
+  const bool knows_us = rej.local_comm_id == c->remote_id;
+  const auto rejected = [&] {
+    explain(fmt::format("{} rejected the connection in state {}: reason {}",
+                        address_text(c->route.destination), state_name(c->state), reason));
+    c->has_last = false;
+    emit(*c, EventType::kRejected, reason).private_data = bytes_of(rej.private_data);
+  };
+  switch (c->state) {
+    case State::kReqSent:
+    case State::kRepWait:
+      rejected();
+      if (reason == kRejStale) return enter_timewait(now, *c, true);
+      return become_idle(*c);
+    case State::kReqReceived:
+    case State::kMraSent:
+    case State::kRepSent:
+      if (!knows_us) break;
+      rejected();
+      return linger(now, *c);
+    case State::kRepReceived:
+      if (!knows_us) break;
+      rejected();
+      return enter_timewait(now, *c, true);
+    case State::kEstablished:
+    case State::kDreqSent:
+      if (!knows_us) break;  // of an earlier answer to a REQ that was sent again
+      explain(fmt::format("{} ended the connection: REJ of reason {}",
+                          address_text(c->route.destination), reason));
+      emit(*c, EventType::kDisconnected, reason);
+      return enter_timewait(now, *c, true);
+    default:
+      break;
+  }
+  ++manager.counters_.duplicates;
+}
+
+void Manager::Impl::on_rep(const Route& back, std::span<const uint8_t> mad) {
+  const auto rep = body_of<CmRep>(mad);
+  Connection* c = by_comm_id(rep.remote_comm_id);
+  const bool waits =
+      c && !c->datagram && (c->state == State::kReqSent || c->state == State::kRepWait);
+  if (!waits && (!c || !c->active || c->remote_id != rep.local_comm_id)) {
+    ++manager.counters_.unknown;
+    explain(
+        fmt::format("rejected a REP of {}: nobody waits for it", address_text(back.destination)));
+    return send(back, *answer_for_nobody(mad));
+  }
+  if (waits) {
+    arm(*c, kNever);
+    c->remote_id = rep.local_comm_id;
+    c->remote_qpn = rep.qpn;
+    queue_pairs[{c->route.destination, c->remote_qpn}] = c->handle.index;
+    set_state(*c, State::kRepReceived);
+    Event& event = emit(*c, EventType::kResponse);
+    event.qp.qpn = rep.qpn;
+    event.qp.qkey = rep.qkey;
+    event.qp.starting_psn = rep.starting_psn;
+    event.qp.responder_resources = rep.responder_resources;
+    event.qp.initiator_depth = rep.initiator_depth;
+    event.qp.rnr_retry_count = rep.rnr_retry >> 5;
+    event.qp.flow_control = rep.ack_delay & 1;
+    event.qp.srq = rep.rnr_retry & 0x10;
+    event.private_data = bytes_of(rep.private_data);
+    return;
+  }
+  ++manager.counters_.duplicates;
+  switch (c->state) {
+    case State::kRepReceived:
+      return send(c->route, make_mra(c->transaction_id, c->local_id, c->remote_id, kOfRep));
+    case State::kEstablished:  // the RTU was lost
+    case State::kTimewait:     // or our REJ
+      if (c->has_last) send(c->route, c->last);
+      return;
+    default:
+      return;
+  }
+}
+
+void Manager::Impl::on_rtu(const CmRtu& rtu) {
+  Connection* c = by_comm_id(rtu.remote_comm_id);
+  if (!c || c->remote_id != rtu.local_comm_id || c->datagram) {
+    ++manager.counters_.unknown;
+    return;
+  }
+  if (c->state != State::kRepSent) {
+    ++manager.counters_.duplicates;
+    return;
+  }
+  arm(*c, kNever);
+  set_state(*c, State::kEstablished);
+  emit(*c, EventType::kEstablished).private_data = bytes_of(rtu.private_data);
+}
+
+void Manager::Impl::on_dreq(Instant now, const Route& back, std::span<const uint8_t> mad) {
+  const auto dreq = body_of<CmDreq>(mad);
+  const uint64_t transaction = load<MadHeader>(mad.data()).transaction_id;
+  Connection* c = by_comm_id(dreq.remote_comm_id);
+  if (!c || c->datagram || c->remote_id != dreq.local_comm_id) {
+    ++manager.counters_.unknown;
+    return send(back, *answer_for_nobody(mad));
+  }
+  if (dreq.remote_qpn != c->local_qpn) {
+    ++manager.counters_.unknown;
+    return explain(fmt::format("dropped a DREQ of {}: it names queue pair {:#x}",
+                               address_text(back.destination),
+                               static_cast<uint32_t>(dreq.remote_qpn)));
+  }
+  switch (c->state) {
+    case State::kRepSent:  // the RTU was lost, and this proves it
+      emit(*c, EventType::kEstablished).private_data.assign(sizeof(CmRtu::private_data), 0);
+      [[fallthrough]];
+    case State::kEstablished:
+      arm(*c, kNever);
+      c->dreq_transaction_id = transaction;
+      emit(*c, EventType::kDisconnected).private_data = bytes_of(dreq.private_data);
+      return set_state(*c, State::kDreqReceived);
+    case State::kDreqSent:  // both at once
+      send(c->route, make_drep(transaction, c->local_id, c->remote_id));
+      emit(*c, EventType::kDisconnected).private_data = bytes_of(dreq.private_data);
+      return enter_timewait(now, *c, true);
+    case State::kTimewait:
+      ++manager.counters_.duplicates;
+      return send(c->route, make_drep(transaction, c->local_id, c->remote_id));
+    default:  // kDreqReceived: the program has not answered yet; before establish(): it comes again
+      ++manager.counters_.duplicates;
+      return;
+  }
+}
+
+void Manager::Impl::on_drep(Instant now, const CmDrep& drep) {
+  Connection* c = by_comm_id(drep.remote_comm_id);
+  if (!c || c->remote_id != drep.local_comm_id || c->state != State::kDreqSent) {
+    ++(c ? manager.counters_.duplicates : manager.counters_.unknown);
+    return;
+  }
+  emit(*c, EventType::kDisconnected).private_data = bytes_of(drep.private_data);
+  enter_timewait(now, *c, true);
+}
+
+void Manager::Impl::on_sidr_rep(const CmSidrRep& rep) {
+  Connection* c = by_comm_id(rep.request_id);
+  if (!c || c->state != State::kSidrReqSent) {
+    ++(c ? manager.counters_.duplicates : manager.counters_.unknown);
+    return;
+  }
+  if (rep.status != kSidrValid)
+    explain(fmt::format("{} refused the service: SIDR status {}",
+                        address_text(c->route.destination), rep.status));
+  Event& event = emit(*c, EventType::kSidrResponse, rep.status);
+  event.qp.qpn = rep.qpn;
+  event.qp.qkey = rep.qkey;
+  event.private_data = bytes_of(rep.private_data);
+  become_idle(*c);
+}
+
+}  // namespace verbena::cm

@@ -1,0 +1,220 @@
+// Connections that are refused, bounds, and MADs that nobody should have sent.
+#include <cerrno>
+
+#include "base/prng.h"
+#include "rig.h"
+
+namespace verbena::cm::test {
+namespace {
+
+TEST(Refuse, NobodyListens) {
+  Rig rig;
+  rig.active = *rig.a->connect(rig.now, rig.request());
+  rig.exchange();
+  const Event event = Rig::next(*rig.a, EventType::kRejected);
+  EXPECT_EQ(event.status, 8);
+  EXPECT_EQ(event.private_data, std::vector<uint8_t>(148));
+  EXPECT_EQ(rig.a->state(rig.active), State::kIdle);
+  EXPECT_EQ(rig.b->connection_count(), 0u);
+}
+
+TEST(Refuse, NobodyListensForDatagrams) {
+  Rig rig;
+  rig.a->connect(rig.now, rig.request(PortSpace::kUdp));
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.a, EventType::kSidrResponse).status, 1);
+}
+
+TEST(Refuse, TheProgramSaysNoOnce) {
+  Rig rig;
+  rig.listen();
+  rig.active = *rig.a->connect(rig.now, rig.request());
+  const OutgoingMad req = Rig::taken(*rig.a)[0];
+  rig.deliver(*rig.b, req);
+  const Handle passive = Rig::next(*rig.b, EventType::kRequest).connection;
+  const uint8_t why[] = {7};
+  EXPECT_TRUE(rig.b->reject(rig.now, passive, 28, why));
+  Rig::taken(*rig.b);        // the REJ is lost
+  rig.deliver(*rig.b, req);  // the peer asks again and gets it
+  EXPECT_TRUE(rig.b->events().empty());
+  rig.exchange();
+  const Event event = Rig::next(*rig.a, EventType::kRejected);
+  EXPECT_EQ(event.status, 28);
+  EXPECT_EQ(event.private_data[0], 7);
+  // The queue pair was never connected: a new request of it is welcome at once.
+  EXPECT_TRUE(rig.a->connect(rig.now, rig.request()));
+  rig.exchange();
+  Rig::next(*rig.b, EventType::kRequest);
+}
+
+TEST(Refuse, TheActiveSideSaysNo) {
+  Rig rig;
+  rig.listen();
+  rig.to_rep_sent();
+  rig.exchange();
+  EXPECT_TRUE(rig.a->reject(rig.now, rig.active, 28, {}));
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.b, EventType::kRejected).status, 28);
+  EXPECT_EQ(rig.b->counters().retried, 0u);
+}
+
+TEST(Refuse, GivenUpBeforeTheAnswer) {
+  Rig rig;
+  rig.listen();
+  rig.active = *rig.a->connect(rig.now, rig.request());
+  rig.exchange();
+  const Handle passive = Rig::next(*rig.b, EventType::kRequest).connection;
+  rig.a->destroy(rig.now, rig.active);
+  EXPECT_EQ(rig.a->connection_count(), 0u);
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.b, EventType::kRejected).status, 4);
+  EXPECT_FALSE(rig.b->accept(rig.now, passive, rig.answer(), {}));
+}
+
+TEST(Refuse, RepThatNobodyWaitsFor) {
+  Rig rig;
+  rig.listen();
+  rig.to_rep_sent();
+  rig.a->destroy(rig.now, rig.active);
+  Rig::taken(*rig.a);
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.b, EventType::kRejected).status, 6);
+}
+
+TEST(Refuse, StaleConnection) {
+  Rig rig;
+  rig.to_established();
+  rig.a = std::make_unique<Manager>([] {
+    Options other = Rig::options(1);
+    other.seed = 99;  // the process was started again
+    return other;
+  }());
+  rig.a->connect(rig.now, rig.request());
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.a, EventType::kRejected).status, 10);
+  Rig::next(*rig.b, EventType::kDisconnected);  // its DREQ met the DREP of one who knows nothing
+  EXPECT_EQ(rig.b->state(rig.passive), State::kTimewait);
+}
+
+TEST(Refuse, CommIdOfAnother) {
+  Rig rig;
+  rig.listen();
+  rig.a->connect(rig.now, rig.request());
+  OutgoingMad req = Rig::taken(*rig.a)[0];
+  rig.deliver(*rig.b, req);
+  req.bytes[15] ^= 1;  // another transaction
+  rig.deliver(*rig.b, req);
+  const auto answers = Rig::taken(*rig.b);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(body_of<wire::CmRej>(answers[0].bytes).reason, 30);
+}
+
+TEST(Refuse, BacklogIsSilent) {
+  Rig rig;
+  rig.listen(PortSpace::kTcp, 1);
+  rig.a->connect(rig.now, rig.request());
+  ConnectRequest second = rig.request();
+  second.qp.qpn = 0x010028;
+  rig.a->connect(rig.now, second);
+  rig.exchange();
+  const Handle first = Rig::next(*rig.b, EventType::kRequest).connection;
+  EXPECT_TRUE(rig.b->events().empty());
+  EXPECT_TRUE(rig.a->events().empty());
+  rig.b->request_taken(first);
+  rig.pass(response_time(20));
+  rig.exchange();
+  EXPECT_EQ(rig.b->state(Rig::next(*rig.b, EventType::kRequest).connection), State::kReqReceived);
+}
+
+TEST(Refuse, ClosedListener) {
+  Rig rig;
+  const Handle listener = rig.listen();
+  rig.a->connect(rig.now, rig.request());
+  rig.exchange();
+  rig.b->close_listener(rig.now, listener);
+  EXPECT_TRUE(rig.b->events().empty());
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.a, EventType::kRejected).status, 28);
+}
+
+TEST(Refuse, RequestThatWasGivenOutOutlivesItsListener) {
+  Rig rig;
+  const Handle listener = rig.listen();
+  rig.active = *rig.a->connect(rig.now, rig.request());
+  rig.exchange();
+  const Handle passive = Rig::next(*rig.b, EventType::kRequest).connection;
+  rig.b->close_listener(rig.now, listener);
+  EXPECT_TRUE(rig.b->accept(rig.now, passive, rig.answer(), {}));
+  rig.exchange();
+  Rig::next(*rig.a, EventType::kResponse);
+}
+
+TEST(Refuse, AddressesOfListeners) {
+  Rig rig;
+  const Handle any = rig.listen();
+  const Handle exact = *rig.b->bind(PortSpace::kTcp, 7174, ipv4(1), true);
+  EXPECT_TRUE(rig.b->listen(exact, 0));
+  const Handle other = *rig.b->bind(PortSpace::kTcp, 7174, ipv4(9), true);
+  EXPECT_TRUE(rig.b->listen(other, 0));
+  rig.a->connect(rig.now, rig.request());
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.b, EventType::kRequest).incoming->listener, exact);
+  rig.b->close_listener(rig.now, exact);
+  ConnectRequest second = rig.request();
+  second.qp.qpn = 0x010028;
+  rig.a->connect(rig.now, second);
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.b, EventType::kRequest).incoming->listener, any);
+  rig.b->close_listener(rig.now, any);
+  EXPECT_TRUE(rig.b->listen(*rig.b->bind(PortSpace::kTcp, 7174, {}, true), 0));  // IPv6 only
+  second.qp.qpn = 0x010029;
+  rig.a->connect(rig.now, second);
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.a, EventType::kRejected).status, 8);
+}
+
+TEST(Refuse, Misuse) {
+  Rig rig;
+  ConnectRequest request = rig.request();
+  request.private_data.resize(57);
+  EXPECT_EQ(rig.a->connect(rig.now, request).error().code, EINVAL);
+  request.private_data.resize(56);
+  const Handle active = *rig.a->connect(rig.now, request);
+  EXPECT_EQ(rig.a->establish(rig.now, active).error().code, EINVAL);
+  EXPECT_EQ(rig.a->accept(rig.now, active, {}, {}).error().code, EINVAL);
+  EXPECT_EQ(rig.a->disconnect(rig.now, active).error().code, EINVAL);
+  EXPECT_EQ(rig.a->reject(rig.now, active, 28, {}).error().code, EINVAL);
+  rig.a->destroy(rig.now, active);
+  rig.a->destroy(rig.now, active);
+  EXPECT_EQ(rig.a->establish(rig.now, active).error().code, EINVAL);
+  EXPECT_FALSE(rig.a->listen(active, 1));
+}
+
+TEST(Refuse, ConnectionsAreBounded) {
+  Rig rig;
+  ConnectRequest request = rig.request();
+  for (uint32_t i = 0; i < kMaxConnections; ++i) ASSERT_TRUE(rig.a->connect(rig.now, request));
+  EXPECT_EQ(rig.a->connect(rig.now, request).error().code, ENOMEM);
+  EXPECT_LE(rig.a->outgoing().size(), 4096u);
+}
+
+TEST(Refuse, Garbage) {
+  Rig rig;
+  rig.to_established();
+  Prng prng(7);
+  for (int i = 0; i < 200'000; ++i) {
+    Mad mad;
+    for (uint8_t& byte : mad) byte = static_cast<uint8_t>(prng.below(4) ? 0 : prng.next());
+    mad[0] = 1, mad[1] = 7, mad[2] = 2, mad[3] = 3, mad[16] = 0;
+    mad[17] = static_cast<uint8_t>(0x10 + prng.below(11));
+    rig.b->receive(rig.now, Rig::to_a(), mad);
+  }
+  rig.b->receive(rig.now, Rig::to_a(), {});
+  EXPECT_EQ(rig.b->counters().malformed, 1u);
+  EXPECT_LE(rig.b->outgoing().size(), 4096u);
+  EXPECT_LE(rig.b->explanations().size(), 1024u);
+  EXPECT_EQ(rig.b->state(rig.passive), State::kEstablished);
+}
+
+}  // namespace
+}  // namespace verbena::cm::test

@@ -231,7 +231,12 @@ link::Opened Lease::open_area(uint8_t slot, int patience_ms, link::PeerArea& out
   // A broker that is late already gets no more of the caller's time.
   bool late = question_.has_value() || claim_.has_value();
   Result<PeerSegment> peer = find_peer(slot, late ? 0 : patience_ms, patience_ms);
-  if (!peer) return peer.error().code == ETIMEDOUT ? link::Opened::kLater : link::Opened::kNobody;
+  if (!peer) {
+    const int code = peer.error().code;
+    return code == ETIMEDOUT ? link::Opened::kLater
+           : code == ENOMEM  ? link::Opened::kNoRoom
+                             : link::Opened::kNobody;
+  }
   auto keeper = std::make_shared<PeerSegment>(std::move(*peer));
   out.area = &keeper->segment->local;
   out.wakeup = keeper->wakeup.get();

@@ -176,6 +176,7 @@ bool valid_name(std::string_view name) {
 Result<std::vector<DeviceSettings>> parse_device_list(std::string_view list,
                                                       const ConfigFile& file) {
   std::vector<DeviceSettings> devices;
+  const std::string_view given = list;
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
     const std::string_view item = list.substr(0, comma);
@@ -196,6 +197,11 @@ Result<std::vector<DeviceSettings>> parse_device_list(std::string_view list,
     settings.interface = interface;
     devices.push_back(std::move(settings));
   }
+  if (devices.empty())
+    return fail(EINVAL,
+                fmt::format("VERBENA_DEVICES='{}' names no device; write NAME=INTERFACE,..., "
+                            "or leave it empty for all",
+                            given));
   return devices;
 }
 

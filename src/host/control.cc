@@ -19,7 +19,8 @@ Result<engine::Path> Process::choose_path(const engine::AddressVector& route,
   if (!routed) return tl::unexpected<Error>(routed.error());
   bool own = !route.destination.is_multicast() && state.addresses.contains_now(route.destination);
   if (!own || !links_->eligible(destination_qpn)) return engine::Path::kWire;
-  links_->prepare(destination_qpn);
+  if (Result<void> road = links_->prepare(destination_qpn); !road)
+    return tl::unexpected<Error>(road.error());
   return engine::Path::kLocal;
 }
 

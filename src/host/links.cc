@@ -81,8 +81,15 @@ bool Links::eligible(uint32_t qpn) const {
   return local_->eligible(link::slot_of(qpn));
 }
 
-void Links::prepare(uint32_t qpn) {
-  local_->prepare(link::slot_of(qpn));
+Result<void> Links::prepare(uint32_t qpn) {
+  const uint8_t slot = link::slot_of(qpn);
+  if (local_->prepare(slot) || !local_->no_room_for(slot)) return {};
+  return fail(
+      ENOMEM,
+      fmt::format("QP {:#08x} is of a process on this host, whose memory for the local link "
+                  "({} MiB of address space) cannot be mapped: raise `ulimit -v`, or set "
+                  "VERBENA_LOCAL=off for both",
+                  qpn, broker::kSegmentBytes >> 20));
 }
 
 // --- out

@@ -37,7 +37,8 @@ class Links : private engine::PacketSink {
   // Whether packets to this queue pair may go through shared memory.
   bool eligible(uint32_t qpn) const;
   // Opens the road to it ahead of the first packet. Control path: asks the broker.
-  void prepare(uint32_t qpn);
+  // ENOMEM: this process cannot map the peer's memory, so nothing would arrive there.
+  Result<void> prepare(uint32_t qpn);
 
   // Where the engine sends; valid until the next call.
   engine::PacketSink& sink(Instant now);

@@ -87,7 +87,8 @@ LocalLink::Peer* LocalLink::peer(uint8_t slot, int patience_ms) {
     else if (!peer.asked_since)
       peer.asked_since = std::chrono::steady_clock::now();
     if (!usable) peer.opened = {};
-    if (opened == Opened::kNobody) {
+    peer.no_room = opened == Opened::kNoRoom;
+    if (opened == Opened::kNobody || peer.no_room) {
       peer.refused_generation = generation;
       if (peer.refusals == 0) peer.refusals = 1;
     }

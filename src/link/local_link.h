@@ -53,6 +53,8 @@ class LocalLink : public engine::PacketSink {
   // a broker that may not get a processor for milliseconds. False: nobody has the slot, or the
   // broker has not answered within 20 ms.
   bool prepare(uint8_t slot) { return peer(slot, kControlPatienceMs) != nullptr; }
+  // Why that failed: this process cannot map the peer's memory.
+  bool no_room_for(uint8_t slot) const { return peers_[slot].no_room; }
   // To the process that has the slot of header.dest_qpn; a slot nobody has swallows the packet.
   // False: its ring is full, or the broker has not opened it yet; after 100 ms of that the slot
   // swallows too.
@@ -93,7 +95,8 @@ class LocalLink : public engine::PacketSink {
     RingWriter writer;
     uint32_t refused_generation = 0;  // could not be opened: do not ask for every packet
     std::optional<std::chrono::steady_clock::time_point> asked_since;  // the broker, in vain so far
-    uint32_t refusals = 0;                                             // packets since then
+    bool no_room = false;
+    uint32_t refusals = 0;  // packets since then
     bool rung = true;
   };
   struct Body;  // of a record

@@ -19,6 +19,7 @@ struct PeerArea {
 enum class Opened : uint8_t {
   kOpen,
   kNobody,  // nobody has the slot, or its memory is not sound
+  kNoRoom,  // this process cannot map it (its limit on address space)
   kLater,   // the answer has not come: ask again
 };
 

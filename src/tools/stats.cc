@@ -64,7 +64,11 @@ void add_stats(CLI::App& app, Invocation& invocation) {
       "stats", "Show the counters of every RDMA process and queue pair of this host");
   command->add_flag("-w,--watch", options->watch, "Repeat, with rates per second");
   command->add_option("-i,--interval", options->interval, "Seconds between two readings of --watch")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check([](const std::string& text) {  // CLI::Range lets "nan" through
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value >= 0.1 && value <= 3600;
+        return good ? std::string() : fmt::format("{} is not in the range of 0.1 to 3600", text);
+      })
       ->type_name("SECONDS");
   CLI::Option* json = command->add_flag("--json", options->json, "Print JSON");
   command

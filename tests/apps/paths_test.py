@@ -342,6 +342,7 @@ class Command(AppTest):
 
     def test_a_misuse_is_one_line_that_names_the_command(self):
         for words in (["devices", "x"], ["devices", "--", "x"], ["stats", "-i", "0"],
+                      ["stats", "-i", "nan"], ["stats", "-i", "inf"], ["stats", "-i", "3601"],
                       ["stats", "--", "x"], ["doctor"], ["doctor", "a", "b"], ["explain", "-1"],
                       ["explain", "--", "-1"], ["run", "--mode"]):
             outcome = verbena(*words)

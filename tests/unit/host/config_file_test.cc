@@ -6,6 +6,8 @@
 #include <fstream>
 #include <regex>
 
+#include "base/prng.h"
+
 namespace verbena::host {
 namespace {
 
@@ -25,6 +27,41 @@ TEST(ConfigFile, MalformedTomlHasFileAndLine) {
   const std::string error = error_of("mtu = 1024\n[[device]\n");
   EXPECT_EQ(error.rfind("v.toml:2: not valid TOML: ", 0), 0u) << error;
   EXPECT_EQ(error.find('\n'), std::string::npos);
+}
+
+// Whatever a file holds: one sentence, and the program goes on. The first are those that once ended
+// it.
+TEST(ConfigFile, NoFileEndsTheProgram) {
+  for (const char* text :
+       {"[[[", "[=",   "[.", "[[[a]]]", "[",    "[[", "a",   "a.",   "a=",   "a=[", "\"",
+        "'",   "a=\"", "{",  "a={",     "a={b", "[a", "[[a", "[[a]", "a=1_", "a=0x"})
+    EXPECT_EQ(error_of(text).rfind("v.toml:1: ", 0), 0u) << text << ": " << error_of(text);
+  std::ifstream file(DOCS "/../examples/devices.toml");
+  const std::string good(std::istreambuf_iterator<char>(file), {});
+  ASSERT_EQ(error_of(good.c_str()), "no error");
+  const std::string spice =
+      "[]{}=\"'.,#\n\t \\\x01\xff"
+      "a0-_+:T\r";
+  Prng prng(1);
+  size_t refused = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string text = good.substr(0, prng.below(2) ? good.size() : prng.below(good.size()));
+    for (uint64_t i = prng.between(1, 4); i != 0; --i) {
+      const size_t at = prng.below(text.size() + 1);
+      const char byte = spice[prng.below(spice.size())];
+      if (prng.below(2) || at == text.size())
+        text.insert(at, 1, byte);
+      else if (prng.below(2))
+        text[at] = byte;
+      else
+        text.erase(at, 1);
+    }
+    const std::string error = error_of(text.c_str());
+    if (error == "no error") continue;
+    ++refused;
+    EXPECT_EQ(error.rfind("v.toml:", 0), 0u) << error;
+  }
+  EXPECT_GT(refused, 5'000u);
 }
 
 TEST(ConfigFile, ErrorsNameLineKeyAndChoice) {

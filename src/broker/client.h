@@ -80,6 +80,8 @@ class Lease : public link::PeerDirectory {
 
   uint8_t slot() const { return slot_; }
   uint32_t generation() const { return generation_; }
+  uint64_t token() const { return identity_.token; }
+  const std::string& broker_name() const { return options_.name; }
   int udp4() const { return udp4_.get(); }
   int udp6() const { return udp6_.get(); }      // -1 where the kernel has no IPv6
   int wakeup() const { return wakeup_.get(); }  // eventfd that peers write when we sleep

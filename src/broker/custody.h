@@ -22,6 +22,7 @@ struct LeaseRow {
   link::Fd wakeup;      // eventfd
   link::Fd process;     // pidfd; not valid where the kernel has none
   int connection = -1;  // the broker's; the standby has none
+  int manager = -1;     // the connection of its connection manager, likewise
 };
 
 // A change on its way to the standby. Descriptors: kSockets udp4, [udp6]; kLease segment, wakeup,

@@ -7,10 +7,10 @@
 namespace verbena::broker {
 
 inline constexpr uint32_t kProtocolMagic = 0x61627256;  // "Vrba"
-inline constexpr uint16_t kProtocolVersion = 2;
+inline constexpr uint16_t kProtocolVersion = 3;
 // Abstract name (no file, scope = network namespace, as the address it serves). The number is the
 // protocol version, so brokers of different versions do not meet.
-inline constexpr char kDefaultName[] = "verbena-2";
+inline constexpr char kDefaultName[] = "verbena-3";
 
 enum class RequestType : uint16_t {
   kAttach = 1,    // fds: segment, eventfd -> lease; fds back: host page, udp4, [udp6]
@@ -18,6 +18,26 @@ enum class RequestType : uint16_t {
   kOpenPeer = 3,  // slot -> fds: segment, eventfd
   kDetach = 4,
   kObserve = 5,  // no lease; fds back: host page. kOpenPeer is then allowed (verbena stats)
+  // A second connection of a process, for its connection manager: names the lease by token and
+  // slot. Afterwards the broker sends MadMessages on it, and it takes the two below.
+  kManage = 6,
+  kBindPort = 7,     // service -> reply.slot is the port
+  kReleasePort = 8,  // service, as it was bound
+};
+
+enum ServiceFlags : uint32_t {
+  kServiceReuse = 1,      // may share the port with others that say so, until one listens
+  kServiceOneFamily = 2,  // [::] without IPv4
+  kServiceListens = 4,    // of a port bound before by the same process: it listens from now on
+  kServiceAgain = 8,      // told to a new broker; the port is this process's already
+};
+
+// A port of one rdma_cm port space on one address of this host.
+struct Service {
+  uint16_t space = 0;        // cm::PortSpace
+  uint16_t port = 0;         // kBindPort: 0 lets the broker choose
+  uint32_t flags = 0;        // ServiceFlags
+  uint8_t address[16] = {};  // GID form; :: or ::ffff:0.0.0.0 is any
 };
 
 struct Request {
@@ -32,6 +52,7 @@ struct Request {
   uint32_t slot = 0;  // kReclaim, kOpenPeer
   uint32_t local_ok = 0;
   uint32_t sequence = 0;  // counts the requests of a process; never 0
+  Service service;        // kBindPort, kReleasePort
 };
 
 struct Reply {
@@ -43,6 +64,19 @@ struct Reply {
   uint32_t generation = 0;
   uint32_t sequence = 0;  // of the request; 0: said unasked, before hanging up
   char text[1000] = {};   // of an error, ends with 0
+};
+
+inline constexpr uint32_t kMadMagic = 0x6d627256;  // "Vrbm"
+
+// A management datagram that came to QP1 for a process, with its addresses.
+struct MadMessage {
+  uint32_t magic = kMadMagic;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 0;
+  uint16_t reserved = 0;
+  uint8_t source[16] = {};       // the peer, GID form
+  uint8_t destination[16] = {};  // this host
+  uint8_t mad[256] = {};
 };
 
 }  // namespace verbena::broker

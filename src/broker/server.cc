@@ -27,16 +27,10 @@ namespace {
 constexpr int kLingerMs = 300;        // after the last lease
 constexpr int kFirstClientMs = 3000;  // a broker nobody used
 constexpr int kRefuseMs = 1000;
+constexpr int kRetellMs = 200;    // processes have so long to tell a new broker their ports
 constexpr int kNoStandbyMs = 20;  // between tries to start one
 constexpr rlim_t kMinFiles = 32;  // the broker's own and those of two or three programs
 constexpr size_t kMaxConnections = 1024;
-
-Reply refuse(int error, const std::string& text) {
-  Reply reply;
-  reply.error = error;
-  std::strncpy(reply.text, text.c_str(), sizeof(reply.text) - 1);
-  return reply;
-}
 
 link::Fd open_process(int connection, pid_t pid) {
   int fd = -1;
@@ -78,10 +72,18 @@ void refuse_client(int listener, const Error& error) {
 
 // A client that was refused these has nothing more to say here.
 bool ends_with_refusal(RequestType type) {
-  return type != RequestType::kOpenPeer && type != RequestType::kDetach;
+  return type != RequestType::kOpenPeer && type != RequestType::kDetach &&
+         type != RequestType::kBindPort && type != RequestType::kReleasePort;
 }
 
 }  // namespace
+
+Reply refuse(int error, const std::string& text) {
+  Reply reply;
+  reply.error = error;
+  std::strncpy(reply.text, text.c_str(), sizeof(reply.text) - 1);
+  return reply;
+}
 
 void Server::run() {
   begin_serving();
@@ -98,9 +100,8 @@ void Server::begin_serving() {
   spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   custody_.page().broker_pid.store(::getpid(), std::memory_order_relaxed);
   watch(listener_.get(), tag(Tag::kListener));
-  const SlotSockets& zero = custody_.sockets().at(0);
-  watch(zero.udp4.get(), tag(Tag::kSlotZero));
-  if (zero.udp6.valid()) watch(zero.udp6.get(), tag(Tag::kSlotZero));
+  slot_zero_from_ = now_ms() + (took_over_ ? kRetellMs : 0);
+  watch_slot_zero();
   for (uint32_t slot = link::kFirstSlot; slot <= link::kLastSlot; ++slot) {
     LeaseRow& lease = custody_.lease(slot);
     if (lease.used && lease.process.valid())
@@ -126,9 +127,11 @@ void Server::serve_until_idle() {
       if (left <= 0 && !has_pending_client()) return;
       timeout = static_cast<int>(std::clamp<int64_t>(left, 0, timeout));
     }
+    if (slot_zero_from_ >= 0) timeout = std::min(timeout, kNoStandbyMs);
     epoll_event events[32];
     int n = ::epoll_wait(epoll_.get(), events, 32, timeout);
     for (int i = 0; i < n; ++i) dispatch(events[i].data.u64);
+    watch_slot_zero();
     sweep_released();
     if (!standby_.valid()) start_standby();
     if (custody_.lease_count() > 0) {
@@ -232,6 +235,13 @@ Reply Server::handle(Connection& from, const Request& request, Received& message
     case RequestType::kObserve:
       fds[(*fd_count)++] = custody_.page_fd();
       return {};
+    case RequestType::kManage:
+      return manage(from, request);
+    case RequestType::kBindPort:
+      return bind_port(from, request);
+    case RequestType::kReleasePort:
+      if (from.manages) ports_.release(from.slot, request.service);
+      return {};
   }
   return refuse(EPROTO, "unknown request to the broker");
 }
@@ -322,8 +332,10 @@ void Server::close_connection(int fd) {
   auto found = connections_.find(fd);
   if (found == connections_.end()) return;
   uint32_t slot = found->second.slot;
+  const bool manages = found->second.manages;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   connections_.erase(found);
+  if (slot && manages) return end_management(slot);
   if (slot) release(slot);
 }
 
@@ -339,6 +351,8 @@ void Server::release(uint32_t slot) {
   }
   auto connection = connections_.find(lease.connection);
   if (connection != connections_.end()) connection->second.slot = 0;
+  end_management(slot);
+  say_goodbye_for(slot);
   custody_.release(slot, true);
   tell_standby({Update::Type::kFree, slot}, {});
 }
@@ -349,12 +363,6 @@ void Server::sweep_released() {
     LeaseRow& lease = custody_.lease(slot);
     if (lease.used && lease.connection < 0 && custody_.released_by_owner(slot)) release(slot);
   }
-}
-
-// Nothing owns queue pairs 0 and 1 of the shared address yet: what comes is read and dropped, so
-// that it does not sit in the socket buffer.
-void Server::on_slot_zero() {
-  custody_.sockets().drain(0);
 }
 
 Result<void> check_file_limit() {

@@ -6,10 +6,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "broker/custody.h"
+#include "broker/management.h"
 #include "broker/message.h"
+#include "broker/ports.h"
 
 namespace verbena::broker {
 
@@ -28,7 +31,9 @@ class Server {
  public:
   // `listener` is bound to the abstract name and listening.
   Server(link::Fd listener, Custody custody)
-      : listener_(std::move(listener)), custody_(std::move(custody)) {}
+      : listener_(std::move(listener)),
+        custody_(std::move(custody)),
+        ports_(static_cast<uint64_t>(now_ms())) {}
 
   // Serves until no lease is left (plus a short linger, so that programs run one after another
   // meet the same broker).
@@ -40,6 +45,7 @@ class Server {
     uint32_t uid = 0;
     pid_t pid = 0;  // 0: not visible from here
     uint32_t slot = 0;
+    bool manages = false;  // of a connection manager; its end ends no lease
   };
 
   // Standby (standby.cc).
@@ -58,7 +64,16 @@ class Server {
   void dispatch(uint64_t tag);
   void on_process_exit(uint32_t slot, uint32_t generation);
   void on_standby();
+
+  // Management datagrams (management_requests.cc).
   void on_slot_zero();
+  void watch_slot_zero();
+  bool deliver(const cm::Destination& to, const MadMessage& message);
+  void say_goodbye_for(uint32_t slot);
+  Reply manage(Connection& from, const Request& request);
+  Reply bind_port(const Connection& from, const Request& request);
+  void end_management(uint32_t slot);
+
   void close_connection(int fd);
   void release(uint32_t slot);
   void sweep_released();
@@ -80,7 +95,14 @@ class Server {
   pid_t standby_pid_ = 0;
   int64_t standby_started_ms_ = 0;
   std::map<int, Connection> connections_;
+  PortTable ports_;
+  std::unique_ptr<Management> management_;
+  bool took_over_ = false;      // after another broker's death
+  int64_t slot_zero_from_ = 0;  // when its datagrams are first looked at; -1: they are watched
 };
+
+// A reply that says no.
+Reply refuse(int error, const std::string& text);
 
 // EMFILE with advice when the limit on open files (inherited from the program that started this
 // broker) is too low to serve anybody.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "broker/connection_rows.h"
 #include "broker/counters_page.h"
 #include "link/local_area.h"
 
@@ -35,6 +36,7 @@ struct SegmentHeader {
 struct SlotSegment {
   SegmentHeader header;
   alignas(4096) CountersPage counters;
+  alignas(4096) ConnectionRows connections;
   alignas(4096) link::LocalArea local;
 };
 static_assert(sizeof(SegmentHeader) <= 4096);

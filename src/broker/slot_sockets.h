@@ -25,6 +25,7 @@ class SocketGroup {
   // Takes sockets made elsewhere; they must be of slot size().
   void adopt(SlotSockets sockets) { sockets_.push_back(std::move(sockets)); }
 
+  uint16_t port() const { return port_; }
   size_t size() const { return sockets_.size(); }
   const SlotSockets& at(uint32_t slot) const { return sockets_[slot]; }
 

@@ -75,7 +75,10 @@ void Server::live_as_standby(link::Fd updates) {
   epoll_.reset();
   standby_.reset();
   standby_pid_ = 0;
-  for (uint32_t slot = 0; slot < link::kSlots; ++slot) custody_.lease(slot).connection = -1;
+  for (uint32_t slot = 0; slot < link::kSlots; ++slot)
+    custody_.lease(slot).connection = custody_.lease(slot).manager = -1;
+  ports_ = PortTable(static_cast<uint64_t>(now_ms()));
+  management_.reset();
   while (true) {
     Update update;
     Received message = receive_message(updates.get(), &update, sizeof(update));
@@ -86,6 +89,7 @@ void Server::live_as_standby(link::Fd updates) {
     apply(update, message);
   }
   custody_.page().takeovers.fetch_add(1, std::memory_order_relaxed);
+  took_over_ = true;
 }
 
 void Server::apply(const Update& update, Received& message) {

@@ -1,0 +1,39 @@
+// Queue pair 1 of this host: management datagrams come to slot 0's sockets, which the broker holds,
+// and leave for the process they mean. What nobody here answers for, the broker answers.
+#pragma once
+
+#include <memory>
+
+#include "base/psn.h"
+#include "base/result.h"
+#include "broker/ports.h"
+#include "broker/protocol.h"
+#include "broker/slot_sockets.h"
+#include "cm/manager.h"
+#include "link/function_ref.h"
+#include "link/udp_link.h"
+
+namespace verbena::broker {
+
+class Management {
+ public:
+  static Result<std::unique_ptr<Management>> open(const SlotSockets& zero, uint16_t port);
+
+  // Shows every management datagram that waits, with where it belongs. False from `deliver`:
+  // nobody is there, and the peer is told.
+  using Deliver = link::FunctionRef<bool(const cm::Destination&, const MadMessage&)>;
+  void receive(Deliver deliver);
+
+  // A datagram of the broker's own, on behalf of a process that has gone.
+  void send(const cm::Route& route, std::span<const uint8_t, cm::kMadBytes> mad);
+  void flush() { udp_->flush(); }
+
+ private:
+  Management() = default;
+  void on_packet(const engine::RxPacket& packet, Deliver deliver);
+
+  std::unique_ptr<link::UdpLink> udp_;
+  Psn psn_;
+};
+
+}  // namespace verbena::broker

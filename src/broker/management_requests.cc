@@ -1,0 +1,104 @@
+// The broker's half of the connection managers: who has which port, whose a datagram is, and the
+// last word for processes that were killed.
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "broker/connection_rows.h"
+#include "broker/server.h"
+#include "broker/slot_segment.h"
+
+namespace verbena::broker {
+
+// After a takeover the processes tell their ports first, or their peers would hear that nobody
+// listens; meanwhile datagrams wait in the socket.
+void Server::watch_slot_zero() {
+  if (slot_zero_from_ < 0 || now_ms() < slot_zero_from_) return;
+  slot_zero_from_ = -1;
+  const SlotSockets& zero = custody_.sockets().at(0);
+  watch(zero.udp4.get(), tag(Tag::kSlotZero));
+  if (zero.udp6.valid()) watch(zero.udp6.get(), tag(Tag::kSlotZero));
+}
+
+void Server::on_slot_zero() {
+  if (!management_) {
+    Result<std::unique_ptr<Management>> opened =
+        Management::open(custody_.sockets().at(0), custody_.sockets().port());
+    if (opened) management_ = std::move(*opened);
+  }
+  if (!management_) {  // no descriptor left: at least nothing stays in the buffer
+    custody_.sockets().drain(0);
+    return;
+  }
+  management_->receive([this](const cm::Destination& to, const MadMessage& message) {
+    return deliver(to, message);
+  });
+}
+
+bool Server::deliver(const cm::Destination& to, const MadMessage& message) {
+  std::optional<uint32_t> slot = to.slot;
+  if (to.by_service) {
+    slot = ports_.owner(static_cast<uint16_t>(to.service_id >> 16),
+                        static_cast<uint16_t>(to.service_id), to.address);
+  }
+  if (!slot || !link::is_process_slot(*slot) || !custody_.lease(*slot).used) return false;
+  const int manager = custody_.lease(*slot).manager;
+  // Between two brokers a process has none for a moment: its peer repeats the datagram.
+  if (manager < 0) return took_over_;
+  send_message(manager, &message, sizeof(message), {}, MSG_DONTWAIT);
+  return true;
+}
+
+Reply Server::manage(Connection& from, const Request& request) {
+  std::optional<uint32_t> slot = custody_.find(request.token);
+  if (!slot || *slot != request.slot || from.slot)
+    return refuse(ESTALE, "no process of this host has this slot");
+  LeaseRow& lease = custody_.lease(*slot);
+  auto older = connections_.find(lease.manager);
+  if (older != connections_.end()) older->second.slot = 0;
+  ports_.forget(*slot);
+  lease.manager = from.fd.get();
+  from.slot = *slot;
+  from.manages = true;
+  Reply reply;
+  reply.slot = *slot;
+  return reply;
+}
+
+Reply Server::bind_port(const Connection& from, const Request& request) {
+  if (!from.manages || !from.slot) return refuse(EPROTO, "no connection manager's connection");
+  Result<uint16_t> bound = ports_.bind(from.slot, request.service);
+  if (!bound) return refuse(bound.error().code, bound.error().message);
+  Reply reply;
+  reply.slot = *bound;
+  return reply;
+}
+
+void Server::end_management(uint32_t slot) {
+  LeaseRow& lease = custody_.lease(slot);
+  auto connection = connections_.find(lease.manager);
+  if (connection != connections_.end()) connection->second.slot = 0;
+  lease.manager = -1;
+  ports_.forget(slot);
+}
+
+// A kernel would tell the peers of a killed process; here nobody else can.
+void Server::say_goodbye_for(uint32_t slot) {
+  const int segment = custody_.lease(slot).segment.get();
+  for_each_row(segment, [this](const cm::Row& row) {
+    const auto mad = cm::farewell(row);
+    if (!mad) return;
+    if (!management_) {
+      auto opened = Management::open(custody_.sockets().at(0), custody_.sockets().port());
+      if (!opened) return;
+      management_ = std::move(*opened);
+    }
+    management_->send(row.route, *mad);
+  });
+  if (management_) management_->flush();
+}
+
+}  // namespace verbena::broker

@@ -95,7 +95,9 @@ uint32_t HostAddresses::interface_of(const engine::Gid& gid) {
   return entry ? entry->interface_index : 0;
 }
 
-Result<void> check_route(const engine::AddressVector& route, uint32_t interface_index) {
+namespace {
+
+Result<link::Fd> connected_probe(const engine::AddressVector& route, uint32_t interface_index) {
   const engine::Gid& from = route.source;
   const engine::Gid& to = route.destination;
   std::string path = fmt::format("{} to {}", engine::address_text(from), engine::address_text(to));
@@ -120,7 +122,36 @@ Result<void> check_route(const engine::AddressVector& route, uint32_t interface_
     return fail(errno,
                 fmt::format("no route from {}: {}; check `ip route get {}` and the GID index", path,
                             strerror(errno), engine::address_text(to)));
+  return probe;
+}
+
+}  // namespace
+
+Result<void> check_route(const engine::AddressVector& route, uint32_t interface_index) {
+  Result<link::Fd> probe = connected_probe(route, interface_index);
+  if (!probe) return tl::unexpected<Error>(probe.error());
   return {};
+}
+
+Result<engine::Gid> source_of_route(const engine::Gid& wanted, const engine::Gid& destination,
+                                    uint32_t interface_index) {
+  engine::AddressVector route;
+  route.source = wanted;
+  route.destination = destination;
+  Result<link::Fd> probe = connected_probe(route, interface_index);
+  if (!probe) return tl::unexpected<Error>(probe.error());
+  sockaddr_storage name{};
+  socklen_t length = sizeof(name);
+  if (::getsockname(probe->get(), reinterpret_cast<sockaddr*>(&name), &length) != 0)
+    return fail(errno, "the kernel does not tell the source address of a route");
+  engine::Gid source;
+  if (name.ss_family == AF_INET) {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(name);
+    return engine::Gid::from_ipv4(reinterpret_cast<const uint8_t*>(&four.sin_addr));
+  }
+  const auto& six = reinterpret_cast<const sockaddr_in6&>(name);
+  memcpy(source.bytes.data(), &six.sin6_addr, source.bytes.size());
+  return source;
 }
 
 }  // namespace verbena::host

@@ -40,4 +40,9 @@ class HostAddresses {
 // EHOSTUNREACH no route, EACCES a broadcast address or a prohibiting route.
 Result<void> check_route(const engine::AddressVector& route, uint32_t interface_index);
 
+// The address from which the kernel would send to `destination`: `wanted` itself, if it is not all
+// zero. Errors as check_route().
+Result<engine::Gid> source_of_route(const engine::Gid& wanted, const engine::Gid& destination,
+                                    uint32_t interface_index);
+
 }  // namespace verbena::host

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "broker/client.h"
+#include "broker/manager_line.h"
 #include "engine/device.h"
 #include "engine/transfer.h"
 #include "host/explain_log.h"
@@ -34,6 +35,11 @@ class Links : private engine::PacketSink {
   // Payload that a peer like this process can have waiting in its socket.
   uint32_t wire_window_bytes() const;
   broker::CountersPage* counters_page() { return &lease_->segment().counters; }
+  // For the connection manager: a line to the broker, not yet open, and the rows of the segment.
+  std::unique_ptr<broker::ManagerLine> make_line() const {
+    return std::make_unique<broker::ManagerLine>(lease_->broker_name(), lease_->token(), slot());
+  }
+  broker::ConnectionRows& connection_rows() { return lease_->segment().connections; }
   // Whether packets to this queue pair may go through shared memory.
   bool eligible(uint32_t qpn) const;
   // Opens the road to it ahead of the first packet. Control path: asks the broker.

@@ -151,11 +151,14 @@ Result<void> Process::attach() {
   }
   std::lock_guard attaching(g_attach_mutex);
   std::unique_ptr<Links> abandoned;  // freed without the lock, as the failed one below
+  std::unique_ptr<Connections> abandoned_connections;
   {
     Guard guard(*this);
     if (links_) return {};
     abandoned = std::move(state_->abandoned);
+    abandoned_connections = std::move(state_->abandoned_connections);
   }
+  abandoned_connections.reset();
   abandoned.reset();
   broker::AttachOptions options;
   options.broker_path = broker_path();
@@ -238,6 +241,11 @@ void Process::after_fork_child() {
   state.wake_thread.reset();
   state.wake_drivers.reset();
   state.publisher.close();
+  if (process.connections_) {
+    process.connections_->line().close();  // without a word: the parent goes on
+    state.abandoned_connections = std::move(process.connections_);
+    if (process.cm_forked_ != nullptr) process.cm_forked_();
+  }
   // Its lease has closed the descriptors, in the broker client's own handler.
   if (process.links_) state.abandoned = std::move(process.links_);
   process.engine_->abandon_queue_pairs();

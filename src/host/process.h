@@ -13,13 +13,15 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cm/manager.h"
 #include "engine/device.h"
 #include "host/config.h"
 #include "host/event_channel.h"
 
 namespace verbena::host {
 
-class Links;  // the UDP and local links of this process (host/links.h)
+class Connections;  // the connection manager and its line to the broker (host/connections.h)
+class Links;        // the UDP and local links of this process (host/links.h)
 
 class Process {
  public:
@@ -73,6 +75,17 @@ class Process {
   // Joins or leaves the IP multicast group on this process's socket. 0 or errno. Locked.
   int join_multicast(const engine::Gid& group, int interface_index);
   int leave_multicast(const engine::Gid& group, int interface_index);
+
+  // --- connection management (host/cm_port.cc)
+  // attach(), and the connection manager with its line to the broker. Later calls are cheap.
+  Result<void> open_connections();
+  Connections* connections() { return connections_.get(); }           // null before. Locked.
+  void cm_sink(void (*sink)(cm::Event&& event)) { cm_sink_ = sink; }  // locked
+  void cm_forked(void (*forked)()) { cm_forked_ = forked; }
+  // What the connection manager wants to say leaves now. Locked.
+  void say();
+  // The interface that has the address; 0 when none has. Locked.
+  uint32_t interface_of(const engine::Gid& gid);
 
   // --- data
   // ibv_poll_cq: takes up to `count` completions; if none wait, drives the engine once on the
@@ -133,6 +146,8 @@ class Process {
   Result<void> start_thread();
   void background();
   Instant glance(Instant& tick_ends);
+  uint32_t drive_connections(Instant now);
+  Instant connections_deadline() const;
   void lock_behind_others();
   std::optional<Instant> prepare_sleep(const Progress& last, Bed& bed);
   int drive_until_readable(int fd, bool& step_back);
@@ -144,6 +159,9 @@ class Process {
 
   std::unique_ptr<engine::Device> engine_;
   std::unique_ptr<Links> links_;
+  std::unique_ptr<Connections> connections_;
+  void (*cm_sink_)(cm::Event&& event) = nullptr;
+  void (*cm_forked_)() = nullptr;
   Router router_ = nullptr;
   bool explaining_ = false;
   std::unique_ptr<State> state_;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host/connections.h"
 #include "host/counters_publisher.h"
 #include "host/explain_log.h"
 #include "host/host_addresses.h"
@@ -45,7 +46,9 @@ struct Process::State {
   // Eventfds: the background thread's, and that of all blocked drivers together.
   link::Fd wake_thread;
   link::Fd wake_drivers;
-  std::unique_ptr<Links> abandoned;  // the parent's, in a child; freed at its attach()
+  // The parent's, in a child; freed at its attach().
+  std::unique_ptr<Links> abandoned;
+  std::unique_ptr<Connections> abandoned_connections;
 
   // Living keys by key_index(), 0 where none: published to every segment this process opens.
   std::vector<uint32_t> keys;
@@ -54,6 +57,7 @@ struct Process::State {
   Instant wire_seen = kLongAgo;  // a packet came over UDP
   Instant local_seen = kLongAgo;
   Instant last_poll = kLongAgo;
+  Instant line_seen = kLongAgo;       // the broker's line was looked at
   uint32_t polls_since_wire = 0;      // empty polls that did not look at the sockets
   uint32_t undrained = 0;             // steps in a row that left packets waiting
   uint32_t posts = 0;                 // transmits since the last step

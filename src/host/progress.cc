@@ -53,6 +53,7 @@ Process::Progress Process::drive(bool look_at_wire, bool thorough) {
     state.undrained = 0;
   }
   links_->on_time(now);
+  if (connections_) progress.packets += drive_connections(now);
   engine::TransmitResult result = push_out(now);
   progress.blocked = result == engine::TransmitResult::kBlocked;
   progress.more = result == engine::TransmitResult::kMore;
@@ -135,7 +136,9 @@ void Process::finish() {
 void Process::wake_late_sleeper() {
   bool due_now = engine_->wants_to_transmit() || links_->pending() != 0;
   Instant deadline =
-      due_now ? Instant{0} : std::min(engine_->next_deadline(), links_->next_deadline());
+      due_now
+          ? Instant{0}
+          : std::min({engine_->next_deadline(), links_->next_deadline(), connections_deadline()});
   if (state_->watch.sleeper_is_late(deadline)) wake_sleeper();
 }
 

@@ -89,7 +89,7 @@ struct Process::Bed {
   }
   short own_events() const { return fds[count].revents; }
 
-  pollfd fds[2 + Links::kMaxFds] = {};
+  pollfd fds[3 + Links::kMaxFds] = {};
   size_t count = 1;
 };
 
@@ -98,8 +98,8 @@ struct Process::Bed {
 std::optional<Instant> Process::prepare_sleep(const Progress& last, Bed& bed) {
   State& state = *state_;
   if (last.packets != 0 || !last.drained || last.more) return {};
-  Instant until = std::min(
-      {engine_->next_deadline(), links_->next_deadline(), state.publisher.deadline(*engine_)});
+  Instant until = std::min({engine_->next_deadline(), links_->next_deadline(),
+                            state.publisher.deadline(*engine_), connections_deadline()});
   if (last.blocked) {
     state.retry_after = std::clamp(state.retry_after * 2, kMinRetry, kMaxRetry);
     until = std::min(until, last.now + state.retry_after);
@@ -109,6 +109,7 @@ std::optional<Instant> Process::prepare_sleep(const Progress& last, Bed& bed) {
   if (!links_->prepare_to_sleep()) return {};
   state.watch.sleeping_until(until);
   bed.count += links_->fill(bed.fds + bed.count);
+  if (connections_) bed.fds[bed.count++] = {connections_->fd(), POLLIN, 0};
   return until;
 }
 

@@ -1,0 +1,191 @@
+// Each call: lock, the machine's verb, what it wants to say, unlock.
+#include "host/cm_port.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <unordered_map>
+
+#include "host/process.h"
+#include "host/process_state.h"
+
+namespace verbena::host {
+namespace {
+
+broker::Service service(cm::PortSpace space, uint16_t port, const engine::Gid& address,
+                        uint32_t flags) {
+  broker::Service out;
+  out.space = static_cast<uint16_t>(space);
+  out.port = port;
+  out.flags = flags;
+  memcpy(out.address, address.bytes.data(), sizeof(out.address));
+  return out;
+}
+
+// --- one process's table
+
+class ProcessCmPort final : public CmPort {
+ public:
+  void sink(Sink sink) override {
+    Process::Guard guard(process_);
+    process_.cm_sink(sink);
+  }
+  void forked(Forked forked) override { process_.cm_forked(forked); }
+  Result<void> open() override { return process_.open_connections(); }
+
+  Result<CmBinding> bind(cm::PortSpace space, uint16_t port, const engine::Gid& address, bool reuse,
+                         bool one_family) override;
+  Result<void> listen(const CmBinding& binding, uint32_t backlog) override;
+  void release(const CmBinding& binding) override;
+  uint16_t ephemeral_port() override;
+
+  Result<cm::Handle> connect(const cm::ConnectRequest& request,
+                             const std::function<void(cm::Handle)>& known) override {
+    return with([&](cm::Manager& cm, Instant now) {
+      Result<cm::Handle> made = cm.connect(now, request);
+      if (made && known) known(*made);
+      return made;
+    });
+  }
+  void request_taken(cm::Handle connection) override {
+    Process::Guard guard(process_);
+    if (Connections* connections = process_.connections())
+      connections->manager().request_taken(connection);
+  }
+  Result<void> accept(cm::Handle connection, const cm::QpParameters& qp,
+                      std::span<const uint8_t> data) override {
+    return with([&](cm::Manager& cm, Instant now) { return cm.accept(now, connection, qp, data); });
+  }
+  Result<void> reject(cm::Handle connection, uint16_t reason,
+                      std::span<const uint8_t> data) override {
+    return with(
+        [&](cm::Manager& cm, Instant now) { return cm.reject(now, connection, reason, data); });
+  }
+  Result<void> establish(cm::Handle connection) override {
+    return with([&](cm::Manager& cm, Instant now) { return cm.establish(now, connection); });
+  }
+  Result<void> communication_established(cm::Handle connection) override {
+    return with([&](cm::Manager& cm, Instant now) {
+      return cm.communication_established(now, connection);
+    });
+  }
+  Result<void> disconnect(cm::Handle connection) override {
+    return with([&](cm::Manager& cm, Instant now) { return cm.disconnect(now, connection); });
+  }
+  void destroy(cm::Handle connection) override {
+    Process::Guard guard(process_);
+    if (Connections* connections = process_.connections()) {
+      connections->manager().destroy(process_.now(), connection);
+      process_.say();
+    }
+  }
+
+  Result<Way> way(const engine::Gid& source, const engine::Gid& destination,
+                  uint32_t scope_id) override;
+  int wait_readable(int fd) override { return process_.wait_readable(fd); }
+  void explain(const std::string& text) override { process_.explain(text); }
+  bool explaining() const override { return process_.explaining(); }
+
+ private:
+  // The machine's call, under the lock, with what follows from it.
+  template <typename Call>
+  auto with(Call call) -> decltype(call(std::declval<cm::Manager&>(), Instant{})) {
+    if (Result<void> opened = open(); !opened) return tl::unexpected<Error>(opened.error());
+    Process::Guard guard(process_);
+    Connections* connections = process_.connections();
+    if (connections == nullptr) return fail(EINVAL, "this process is a fork of the id's owner");
+    auto result = call(connections->manager(), process_.now());
+    process_.say();
+    return result;
+  }
+
+  Process& process_ = Process::get();
+  // What the broker must hear when a port is given back. Locked.
+  std::unordered_map<uint32_t, broker::Service> services_;
+  uint16_t next_port_ = 0;
+};
+
+Result<CmBinding> ProcessCmPort::bind(cm::PortSpace space, uint16_t port,
+                                      const engine::Gid& address, bool reuse, bool one_family) {
+  if (Result<void> opened = open(); !opened) return tl::unexpected<Error>(opened.error());
+  Process::Guard guard(process_);
+  Connections* connections = process_.connections();
+  if (connections == nullptr) return fail(EINVAL, "this process is a fork of the id's owner");
+  const uint32_t flags = (reuse ? uint32_t{broker::kServiceReuse} : 0) |
+                         (one_family ? uint32_t{broker::kServiceOneFamily} : 0);
+  broker::Service wanted = service(space, port, address, flags);
+  Result<uint16_t> bound = connections->line().bind(wanted);
+  if (!bound) return tl::unexpected<Error>(bound.error());
+  wanted.port = *bound;
+  Result<cm::Handle> listener = connections->manager().bind(space, *bound, address, one_family);
+  if (!listener) {
+    connections->line().release(wanted);
+    return tl::unexpected<Error>(listener.error());
+  }
+  services_[listener->index] = wanted;
+  return CmBinding{*listener, *bound};
+}
+
+Result<void> ProcessCmPort::listen(const CmBinding& binding, uint32_t backlog) {
+  return with([&](cm::Manager& cm, Instant) -> Result<void> {
+    auto known = services_.find(binding.listener.index);
+    if (known == services_.end()) return fail(EINVAL, "the port was given back");
+    broker::Service service = known->second;
+    service.flags |= broker::kServiceListens;
+    Result<uint16_t> listens = process_.connections()->line().bind(service);
+    if (!listens) return tl::unexpected<Error>(listens.error());
+    return cm.listen(binding.listener, backlog);
+  });
+}
+
+void ProcessCmPort::release(const CmBinding& binding) {
+  Process::Guard guard(process_);
+  Connections* connections = process_.connections();
+  auto known = services_.find(binding.listener.index);
+  if (connections == nullptr || known == services_.end()) return;
+  connections->manager().close_listener(process_.now(), binding.listener);
+  connections->line().release(known->second);
+  services_.erase(known);
+  process_.say();
+}
+
+uint16_t ProcessCmPort::ephemeral_port() {
+  constexpr uint16_t kFirst = 32768, kCount = 28232;  // as Linux chooses
+  Process::Guard guard(process_);
+  if (next_port_ == 0) next_port_ = static_cast<uint16_t>(process_.now().ns() % kCount);
+  next_port_ = static_cast<uint16_t>((next_port_ + 1) % kCount);
+  return static_cast<uint16_t>(kFirst + next_port_);
+}
+
+Result<CmPort::Way> ProcessCmPort::way(const engine::Gid& source, const engine::Gid& destination,
+                                       uint32_t scope_id) {
+  Result<engine::Gid> from = source_of_route(source, destination, scope_id);
+  if (!from) return tl::unexpected<Error>(from.error());
+  Way way;
+  way.source = *from;
+  Process::Guard guard(process_);
+  way.interface_index = process_.interface_of(way.source);
+  if (way.interface_index == 0) way.interface_index = scope_id;
+  ifreq request{};
+  if (::if_indextoname(way.interface_index, request.ifr_name) != nullptr) {
+    link::Fd probe(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (probe.valid() && ::ioctl(probe.get(), SIOCGIFMTU, &request) == 0)
+      way.mtu = static_cast<uint32_t>(request.ifr_mtu);
+  }
+  return way;
+}
+
+}  // namespace
+
+CmPort& cm_port() {
+  static ProcessCmPort port;
+  return port;
+}
+
+}  // namespace verbena::host

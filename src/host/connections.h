@@ -1,0 +1,51 @@
+// The connection manager of this process in the real world: its line to the broker, its datagrams
+// on the wire, its rows in the slot segment. Everything "locked" (see Process).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/psn.h"
+#include "base/result.h"
+#include "broker/connection_rows.h"
+#include "broker/manager_line.h"
+#include "cm/manager.h"
+#include "engine/transfer.h"
+
+namespace verbena::host {
+
+class Connections {
+ public:
+  using Sink = void (*)(cm::Event&& event);
+
+  // `line` is open. `rows`: of the slot segment, which outlives this.
+  Connections(std::unique_ptr<broker::ManagerLine> line, broker::ConnectionRows& rows,
+              const cm::Options& options)
+      : line_(std::move(line)), rows_(rows), manager_(options) {}
+
+  cm::Manager& manager() { return manager_; }
+  broker::ManagerLine& line() { return *line_; }
+
+  // Takes what came, at most a burst, and works the timers. Reading is a system call, so a thread
+  // that polls asks for it (`look`) only now and then. Returns how many datagrams came.
+  uint32_t receive(Instant now, bool look);
+  // What the machine wants to say: datagrams to `out` (a full road loses them), events to `sink`,
+  // rows to the segment. True when datagrams were given out: flush the road.
+  bool put_out(engine::PacketSink& out, Sink sink);
+  std::vector<std::string>& explanations() { return manager_.explanations(); }
+
+  Instant next_deadline(Instant now) const;
+  int fd() const { return line_->fd(); }
+
+ private:
+  void write_rows();
+
+  std::unique_ptr<broker::ManagerLine> line_;
+  broker::ConnectionRows& rows_;
+  cm::Manager manager_;
+  Psn psn_;
+  std::vector<cm::OutgoingMad> outgoing_;
+  std::vector<cm::Event> events_;
+};
+
+}  // namespace verbena::host

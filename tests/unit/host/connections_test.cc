@@ -1,0 +1,253 @@
+// Whole processes that connect through the host's broker: events, ports, and what their peers hear
+// when one of them, or the broker, is killed.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <deque>
+#include <mutex>
+
+#include "host/cm_port.h"
+#include "host/process.h"
+#include "roads.h"
+
+namespace verbena::host {
+namespace {
+
+constexpr uint16_t kPort = 7471;
+
+engine::Gid loopback() {
+  const uint8_t address[4] = {127, 0, 0, 1};
+  return engine::Gid::from_ipv4(address);
+}
+
+std::mutex g_mutex;
+std::deque<cm::Event> g_events;
+
+void sink(cm::Event&& event) {
+  std::lock_guard lock(g_mutex);
+  g_events.push_back(std::move(event));
+}
+
+CmPort& port() {
+  static CmPort* port = [] {
+    cm_port().sink(sink);
+    return &cm_port();
+  }();
+  return *port;
+}
+
+// The next event but the end of a timewait, which comes when it comes. It must be of that type, or
+// the process ends.
+cm::Event expect(cm::EventType type, int timeout_ms = 5000) {
+  cm::Event event;
+  const bool came = lab::eventually(
+      [&] {
+        std::lock_guard lock(g_mutex);
+        if (g_events.empty()) return false;
+        event = std::move(g_events.front());
+        g_events.pop_front();
+        return event.type != cm::EventType::kTimewaitExit;
+      },
+      timeout_ms);
+  DEMAND(came);
+  if (event.type != type)
+    fprintf(stderr, "event %d, not %d\n", static_cast<int>(event.type), static_cast<int>(type));
+  DEMAND(event.type == type);
+  return event;
+}
+
+cm::ConnectRequest request() {
+  cm::ConnectRequest request;
+  request.route.source = request.route.destination = loopback();
+  request.source_port = port().ephemeral_port();
+  request.destination_port = kPort;
+  request.qp.qpn = 0x120000 | (static_cast<uint32_t>(getpid()) & 0xffff);  // new: none in timewait
+  request.qp.starting_psn = 77;
+  request.private_data = {1, 2, 3};
+  return request;
+}
+
+CmBinding listen() {
+  Result<CmBinding> bound = port().bind(cm::PortSpace::kTcp, kPort, loopback(), false, false);
+  DEMAND(bound.has_value());
+  DEMAND(port().listen(*bound, 8).has_value());
+  return *bound;
+}
+
+// Takes one connection up to ESTABLISHED.
+cm::Handle serve_one() {
+  cm::Event asked = expect(cm::EventType::kRequest);
+  DEMAND(asked.incoming && asked.incoming->destination_port == kPort);
+  DEMAND(asked.qp.qpn >> 16 == 0x12 && asked.qp.starting_psn == 77);
+  DEMAND(asked.private_data.size() == 56 && asked.private_data[2] == 3);
+  cm::QpParameters own;
+  own.qpn = 0x654321;
+  DEMAND(port().accept(asked.connection, own, std::vector<uint8_t>{9}).has_value());
+  expect(cm::EventType::kEstablished);
+  return asked.connection;
+}
+
+cm::Handle connect_one() {
+  Result<cm::Handle> connection = port().connect(request());
+  DEMAND(connection.has_value());
+  cm::Event answer = expect(cm::EventType::kResponse);
+  DEMAND(answer.qp.qpn == 0x654321 && answer.private_data.size() == 196);
+  DEMAND(port().establish(*connection).has_value());
+  expect(cm::EventType::kEstablished);
+  return *connection;
+}
+
+class Connections : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!lab::enter_private_network()) GTEST_SKIP() << "no private network namespace permitted";
+    setenv("VERBENA_BROKER", VERBENA_BROKER_PATH, 1);
+  }
+};
+
+pid_t broker_pid() {
+  auto observer = broker::Observer::open();
+  return observer ? observer->host_page().broker_pid.load() : 0;
+}
+
+TEST_F(Connections, ConnectAndPart) {
+  Child server([](int socket) {
+    listen();
+    say(socket, "listens");
+    serve_one();
+    expect(cm::EventType::kDisconnected);
+    say(socket, "parted");
+  });
+  ASSERT_EQ(server.receive(), "listens");
+  Child client([](int socket) {
+    cm::Handle connection = connect_one();
+    DEMAND(port().disconnect(connection).has_value());
+    expect(cm::EventType::kDisconnected);
+    say(socket, "parted");
+  });
+  EXPECT_EQ(client.receive(), "parted");
+  EXPECT_EQ(server.receive(), "parted");
+}
+
+TEST_F(Connections, NobodyListensIsAReject) {
+  Child client([](int socket) {
+    DEMAND(port().connect(request()).has_value());
+    say(socket, std::to_string(expect(cm::EventType::kRejected).status));
+  });
+  EXPECT_EQ(client.receive(), "8");
+}
+
+TEST_F(Connections, APortHasOneOwnerAndIsFreeAfterItsDeath) {
+  Child owner([](int socket) {
+    listen();
+    say(socket, "listens");
+    hear(socket);
+  });
+  ASSERT_EQ(owner.receive(), "listens");
+  Child second([](int socket) {
+    Result<CmBinding> refused =
+        port().bind(cm::PortSpace::kTcp, kPort, engine::Gid{}, false, false);
+    say(socket, refused ? "bound" : strerrorname_np(refused.error().code));
+    hear(socket);
+    const bool bound = lab::eventually([] {
+      return port().bind(cm::PortSpace::kTcp, kPort, engine::Gid{}, false, false).has_value();
+    });
+    say(socket, bound ? "bound" : "never");
+  });
+  EXPECT_EQ(second.receive(), "EADDRINUSE");
+  owner.kill(SIGKILL);
+  second.send("again");
+  EXPECT_EQ(second.receive(), "bound");
+}
+
+TEST_F(Connections, AKilledPeerIsADisconnect) {
+  for (bool kill_server : {true, false}) {
+    Child server([](int socket) {
+      listen();
+      say(socket, "listens");
+      serve_one();
+      say(socket, "established");
+      expect(cm::EventType::kDisconnected, 3000);
+      say(socket, "heard");
+    });
+    ASSERT_EQ(server.receive(), "listens");
+    Child client([](int socket) {
+      connect_one();
+      say(socket, "established");
+      expect(cm::EventType::kDisconnected, 3000);
+      say(socket, "heard");
+    });
+    ASSERT_EQ(client.receive(), "established");
+    ASSERT_EQ(server.receive(), "established");
+    (kill_server ? server : client).kill(SIGKILL);
+    EXPECT_EQ((kill_server ? client : server).receive(), "heard");
+  }
+}
+
+// The next broker hears of the listener before it answers anybody.
+TEST_F(Connections, AKilledBrokerLeavesTheListenerInPlace) {
+  Child server([](int socket) {
+    listen();
+    say(socket, "listens");
+    for (int i = 0; i < 3; ++i) {
+      serve_one();
+      expect(cm::EventType::kDisconnected);  // the client's end, told by whichever broker lives
+    }
+    say(socket, "served");
+    hear(socket);
+  });
+  ASSERT_EQ(server.receive(), "listens");
+  for (int i = 0; i < 3; ++i) {
+    const pid_t broker = broker_pid();
+    ASSERT_GT(broker, 0);
+    ASSERT_EQ(::kill(broker, SIGKILL), 0);
+    Child client([](int socket) {
+      connect_one();
+      say(socket, "connected");
+      hear(socket);
+    });
+    EXPECT_EQ(client.receive(), "connected");
+    client.send("end");
+    client.wait();
+  }
+  EXPECT_EQ(server.receive(), "served");
+  server.send("end");
+}
+
+// A fork has none of its parent's connections, and the parent keeps them.
+TEST_F(Connections, AForkLeavesTheParentsConnectionsAlone) {
+  Child server([](int socket) {
+    CmBinding binding = listen();
+    say(socket, "listens");
+    cm::Handle connection = serve_one();
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool refused = !port().disconnect(connection).has_value();
+      port().release(binding);
+      _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    say(socket, status == 0 ? "refused" : "allowed");
+    expect(cm::EventType::kDisconnected);
+    say(socket, "parted");
+  });
+  ASSERT_EQ(server.receive(), "listens");
+  Child client([](int socket) {
+    cm::Handle connection = connect_one();
+    say(socket, "connected");
+    hear(socket);
+    DEMAND(port().disconnect(connection).has_value());
+    expect(cm::EventType::kDisconnected);
+  });
+  ASSERT_EQ(client.receive(), "connected");
+  EXPECT_EQ(server.receive(), "refused");
+  client.send("part");
+  EXPECT_EQ(server.receive(), "parted");
+}
+
+}  // namespace
+}  // namespace verbena::host

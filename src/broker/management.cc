@@ -4,16 +4,7 @@
 
 #include <cstring>
 
-#include "memory/payload.h"
-
 namespace verbena::broker {
-namespace {
-
-constexpr uint32_t kManagementQp = 1;
-constexpr uint32_t kManagementQkey = 0x80010000;  // IBA 9.8.1
-
-}  // namespace
-
 Result<std::unique_ptr<Management>> Management::open(const SlotSockets& zero, uint16_t port) {
   link::UdpOptions options;
   options.udp4 = zero.udp4.get();
@@ -36,10 +27,7 @@ void Management::receive(Deliver deliver) {
 }
 
 void Management::on_packet(const engine::RxPacket& packet, Deliver deliver) {
-  const wire::Packet& header = packet.header;
-  if (header.opcode != wire::Opcode::kUdSendOnly || header.dest_qpn != kManagementQp ||
-      header.deth.qkey != kManagementQkey || packet.payload.length != cm::kMadBytes)
-    return;
+  if (!cm::is_management(packet)) return;
   MadMessage message;
   message.traffic_class = packet.traffic_class;
   message.hop_limit = packet.hop_limit;
@@ -54,25 +42,6 @@ void Management::on_packet(const engine::RxPacket& packet, Deliver deliver) {
     back.destination = packet.source;
     send(back, *answer);
   }
-}
-
-void Management::send(const cm::Route& route, std::span<const uint8_t, cm::kMadBytes> mad) {
-  engine::AddressVector where;
-  where.source = route.source;
-  where.destination = route.destination;
-  where.traffic_class = route.traffic_class;
-  where.hop_limit = route.hop_limit;
-  memory::Segment segment{const_cast<uint8_t*>(mad.data()), cm::kMadBytes};
-  engine::TxPacket packet;
-  packet.route = &where;
-  packet.source_qpn = kManagementQp;
-  packet.header.opcode = wire::Opcode::kUdSendOnly;
-  packet.header.dest_qpn = kManagementQp;
-  packet.header.psn = psn_;
-  packet.header.deth = {kManagementQkey, kManagementQp};
-  packet.payload = {{&segment, 1}, cm::kMadBytes, nullptr};
-  psn_ += 1;
-  udp_->send(packet);  // a full socket loses it, as the wire might
 }
 
 }  // namespace verbena::broker

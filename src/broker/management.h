@@ -9,6 +9,7 @@
 #include "broker/ports.h"
 #include "broker/protocol.h"
 #include "broker/slot_sockets.h"
+#include "cm/management_packet.h"
 #include "cm/manager.h"
 #include "link/function_ref.h"
 #include "link/udp_link.h"
@@ -25,7 +26,9 @@ class Management {
   void receive(Deliver deliver);
 
   // A datagram of the broker's own, on behalf of a process that has gone.
-  void send(const cm::Route& route, std::span<const uint8_t, cm::kMadBytes> mad);
+  void send(const cm::Route& route, std::span<const uint8_t, cm::kMadBytes> mad) {
+    cm::send_mad(*udp_, route, mad, psn_);
+  }
   void flush() { udp_->flush(); }
 
  private:

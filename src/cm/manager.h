@@ -53,7 +53,7 @@ struct Route {
 struct QpParameters {
   uint32_t qpn = 0;                 // 24 bits
   uint32_t qkey = 0;                // SIDR and REP of datagram services
-  uint32_t starting_psn = 0;        // 24 bits
+  uint32_t starting_psn = 0;        // 24 bits: where the receiver of this starts to send (IBA 12.6)
   uint8_t responder_resources = 0;  // READs and atomics the sender of this can serve
   uint8_t initiator_depth = 0;      // READs and atomics it will have outstanding
   uint8_t retry_count = 7;          // REQ only, 3 bits

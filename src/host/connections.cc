@@ -1,14 +1,13 @@
-// Datagrams to QP1 always take the wire, to this host too: the broker that reads them is no
-// neighbour in shared memory.
+// Datagrams go out by the road of all packets and come in by the broker.
 #include "host/connections.h"
 
 #include <cstring>
 
+#include "cm/management_packet.h"
+
 namespace verbena::host {
 namespace {
 
-constexpr uint32_t kManagementQp = 1;
-constexpr uint32_t kManagementQkey = 0x80010000;  // IBA 9.8.1
 constexpr Duration kReconnect = milliseconds(5);  // between two looks for the next broker
 
 engine::Gid gid(const uint8_t (&bytes)[16]) {
@@ -38,25 +37,7 @@ bool Connections::put_out(engine::PacketSink& out, Sink sink) {
   // In this order: whoever hears of an event may end the process.
   write_rows();
   outgoing_.swap(manager_.outgoing());
-  for (cm::OutgoingMad& mad : outgoing_) {
-    engine::AddressVector route;
-    route.source = mad.route.source;
-    route.destination = mad.route.destination;
-    route.traffic_class = mad.route.traffic_class;
-    route.hop_limit = mad.route.hop_limit;
-    route.flow_label = mad.route.flow_label;
-    memory::Segment segment{mad.bytes.data(), mad.bytes.size()};
-    engine::TxPacket packet;
-    packet.route = &route;
-    packet.source_qpn = kManagementQp;
-    packet.header.opcode = wire::Opcode::kUdSendOnly;
-    packet.header.dest_qpn = kManagementQp;
-    packet.header.psn = psn_;
-    packet.header.deth = {kManagementQkey, kManagementQp};
-    packet.payload = {{&segment, 1}, static_cast<uint32_t>(mad.bytes.size()), nullptr};
-    psn_ += 1;
-    out.send(packet);
-  }
+  for (const cm::OutgoingMad& mad : outgoing_) cm::send_mad(out, mad.route, mad.bytes, psn_);
   const bool sent = !outgoing_.empty();
   outgoing_.clear();
   events_.swap(manager_.events());

@@ -37,6 +37,9 @@ void add_device_options(CLI::App& command, DeviceOptions& options);
 // children have them too) and loads the devices.
 Result<std::vector<host::DeviceModel>> load_chosen_devices(const DeviceOptions& options);
 
+// Whether nothing followed "--"; else says so and leaves status 2.
+bool takes_no_program(const char* command, Invocation& invocation);
+
 // Prints "verbena COMMAND: MESSAGE" on stderr and gives `status` back.
 int complain(const char* command, const std::string& message, int status);
 

@@ -38,6 +38,14 @@ Result<std::vector<host::DeviceModel>> load_chosen_devices(const DeviceOptions& 
   return host::load_devices();
 }
 
+bool takes_no_program(const char* command, Invocation& invocation) {
+  if (invocation.after_dashes.empty()) return true;
+  invocation.status = complain(
+      command,
+      fmt::format("'{}' is unexpected; there is no program to run", invocation.after_dashes[0]), 2);
+  return false;
+}
+
 int complain(const char* command, const std::string& message, int status) {
   fmt::print(stderr, "verbena {}: {}\n", command, message);
   return status;

@@ -42,12 +42,7 @@ void add_devices(CLI::App& app, Invocation& invocation) {
   command->add_flag("--json", options->json, "Print JSON");
   command->add_flag("-v,--verbose", options->verbose, "Also print the limits");
   command->callback([options, &invocation] {
-    invocation.status = invocation.after_dashes.empty()
-                            ? devices(*options)
-                            : complain("devices",
-                                       fmt::format("'{}' is unexpected; there is no program to run",
-                                                   invocation.after_dashes[0]),
-                                       2);
+    if (takes_no_program("devices", invocation)) invocation.status = devices(*options);
   });
 }
 

@@ -79,12 +79,7 @@ void add_stats(CLI::App& app, Invocation& invocation) {
       "Names follow the hw_counters of Linux RDMA drivers. Counters never go back; a "
       "process takes its own with it when it ends.");
   command->callback([options, &invocation] {
-    invocation.status = invocation.after_dashes.empty()
-                            ? stats(*options)
-                            : complain("stats",
-                                       fmt::format("'{}' is unexpected; there is no program to run",
-                                                   invocation.after_dashes[0]),
-                                       2);
+    if (takes_no_program("stats", invocation)) invocation.status = stats(*options);
   });
 }
 

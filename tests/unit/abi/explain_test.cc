@@ -138,7 +138,6 @@ TEST_F(Explained, LateFailuresSayWhy) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
-// Flushed receives overrun a queue of their completions, without any traffic.
 // Both families of posting calls.
 TEST_F(Explained, APostToAClosedDeviceSaysWhy) {
   ibv_context* other = open_loopback();
@@ -176,12 +175,8 @@ TEST_F(Explained, AForkedChildLearnsWhoseQueuePairItIs) {
   ibv_qp_init_attr init = rc_attr(cq_);
   ibv_qp* qp = ibv_create_qp(pd_, &init);
   ASSERT_NE(qp, nullptr);
+  ASSERT_EQ(to_init(qp), 0);
   ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-            0);
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_1024;
   attr.dest_qp_num = qp->qp_num;
@@ -200,6 +195,7 @@ TEST_F(Explained, AForkedChildLearnsWhoseQueuePairItIs) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
+// Flushed receives overrun a queue of their completions, without any traffic.
 TEST_F(Explained, OverrunSaysWhy) {
   ibv_cq_init_attr_ex spec{};
   spec.cqe = 1;
@@ -208,12 +204,8 @@ TEST_F(Explained, OverrunSaysWhy) {
   ibv_qp_init_attr init = qp_attr(IBV_QPT_RC, ibv_cq_ex_to_cq(small), 64);
   ibv_qp* qp = ibv_create_qp(pd_, &init);
   ASSERT_NE(qp, nullptr);
+  ASSERT_EQ(to_init(qp), 0);
   ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-            0);
   attr.qp_state = IBV_QPS_ERR;
   ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
   for (int i = 0; i < 64; ++i) {

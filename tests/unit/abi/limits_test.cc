@@ -77,12 +77,8 @@ TEST_F(Limits, ReadDepthsAndGroups) {
   ibv_qp_init_attr init = qp_attr(IBV_QPT_RC, cq);
   ibv_qp* qp = ibv_create_qp(pd_, &init);
   ASSERT_NE(qp, nullptr);
+  ASSERT_EQ(to_init(qp), 0);
   ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-            0);
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_1024;
   attr.dest_qp_num = qp->qp_num;
@@ -136,12 +132,8 @@ TEST_F(Limits, ConnectedByLid) {
   ibv_qp_init_attr init = qp_attr(IBV_QPT_RC, cq);
   ibv_qp* qp = ibv_create_qp(pd, &init);
   ASSERT_NE(qp, nullptr);
+  ASSERT_EQ(to_init(qp), 0);
   ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-            0);
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_1024;
   attr.dest_qp_num = qp->qp_num;

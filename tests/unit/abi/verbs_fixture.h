@@ -47,6 +47,15 @@ inline ibv_xrcd* make_xrcd(ibv_context* context, int fd) {
   return ibv_open_xrcd(context, &attr);
 }
 
+// RESET to INIT on port 1, without remote access. 0 or errno.
+inline int to_init(ibv_qp* qp) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  return ibv_modify_qp(qp, &attr,
+                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
 // Wait status of a forked child that runs `body`: 0 when it gave true, SIGALRM when it hung.
 template <typename Body>
 int in_child(Body&& body) {

@@ -103,7 +103,7 @@ cm::Handle connect_one() {
 class Connections : public testing::Test {
  protected:
   void SetUp() override {
-    if (!lab::enter_private_network()) GTEST_SKIP() << "no private network namespace permitted";
+    REQUIRE_PRIVATE_NETWORK();
     setenv("VERBENA_BROKER", VERBENA_BROKER_PATH, 1);
   }
 };

@@ -53,6 +53,8 @@ class Links : private engine::PacketSink {
   // The same, and gives the kernel what was staged for the wire. False: its queue is full, try
   // again soon.
   bool flush();
+  // Helps same-host peers that are slower than this process. False: nothing to do now.
+  bool stage() { return local_->stage(); }
   size_t pending() const { return staged_; }  // packets staged
 
   // When on_time() has something to do (a delayed packet); kNever mostly.

@@ -11,6 +11,7 @@
 namespace verbena::link {
 namespace {
 
+constexpr size_t kMaxRun = 2 * kStagedChunkBytes;
 constexpr size_t kMaxPieces = 16;              // remote pieces per call
 constexpr size_t kMaxBytesPerCall = 64 << 20;  // a call cannot be interrupted half way
 
@@ -36,7 +37,7 @@ bool ForeignReader::copy_out(std::span<const memory::Segment> segments, size_t o
     ++counters_.stale;
     return false;
   }
-  if (!read(segments, offset, to, length)) {
+  if (!fetch(segments, offset, to, length)) {
     ++counters_.failed;
     return false;
   }
@@ -46,6 +47,38 @@ bool ForeignReader::copy_out(std::span<const memory::Segment> segments, size_t o
     return false;
   }
   counters_.bytes += length;
+  return true;
+}
+
+void ForeignReader::done(uint32_t bytes) {
+  if (reference_.first_chunk == 0) return;
+  for (uint32_t at = 0; at < bytes; at += kStagedChunkBytes)
+    mark_fetched(reference_.area->staging, reference_.first_chunk + at / kStagedChunkBytes);
+}
+
+bool ForeignReader::fetch(std::span<const memory::Segment> segments, size_t offset, uint8_t* to,
+                          size_t length) {
+  if (reference_.first_chunk == 0) return read(segments, offset, to, length);
+  Staging& staging = reference_.area->staging;
+  size_t run = kStagedChunkBytes;  // grows while nothing is staged: fewer calls
+  while (length > 0) {
+    const uint64_t chunk = reference_.first_chunk + offset / kStagedChunkBytes;
+    const size_t inside = offset % kStagedChunkBytes;
+    size_t n = std::min(length, kStagedChunkBytes - inside);
+    if (fetch_staged(staging, chunk, inside, to, n)) {
+      counters_.staged += n;
+      run = kStagedChunkBytes;
+    } else {
+      n = std::min(length, run - inside);
+      if (!read(segments, offset, to, n)) return false;
+      run = std::min(2 * run, kMaxRun);
+    }
+    for (size_t done = kStagedChunkBytes - inside; done <= n; done += kStagedChunkBytes)
+      mark_fetched(staging, reference_.first_chunk + (offset + done - 1) / kStagedChunkBytes);
+    offset += n;
+    to += n;
+    length -= n;
+  }
   return true;
 }
 

@@ -8,12 +8,13 @@
 #include <cstdint>
 
 #include "link/slot.h"
+#include "link/staging.h"
 #include "memory/region.h"
 
 namespace verbena::link {
 
 // Changes whenever LocalArea or the records in its rings change shape.
-inline constexpr uint32_t kLocalAreaVersion = 2;
+inline constexpr uint32_t kLocalAreaVersion = 3;
 
 inline constexpr uint32_t kRingBytes = 256 * 1024;  // power of two; pages exist once touched
 inline constexpr uint32_t kRegionSlots = memory::KeyTable::kMaxKeys;
@@ -36,6 +37,7 @@ struct LocalArea {
   // region_word() of the living rkey of each region index, key 0 when withdrawn: READ responses by
   // address. Withdrawing and publishing the same key again (ibv_rereg_mr) gives another word.
   alignas(4096) std::atomic<uint64_t> region[kRegionSlots];
+  alignas(4096) Staging staging;     // payload of this process, for all its peers
   alignas(4096) Ring rings[kSlots];  // by sender slot
 };
 static_assert(sizeof(LocalArea) % 4096 == 0);

@@ -23,6 +23,7 @@ constexpr size_t kRecordsPerTurn = 64;  // of one sender, before the next one's 
 }  // namespace
 
 struct LocalLink::Body {
+  uint64_t first_chunk;  // kReference: number of its first chunk (link/staging.h), or 0
   PacketImage image;
   uint8_t source[16];
   uint8_t destination[16];
@@ -61,7 +62,8 @@ LocalLink::LocalLink(PeerDirectory& directory, LocalArea& own, uint8_t slot, uin
       slot_(slot),
       generation_(generation),
       wakeup_(wakeup),
-      reader_(directory.host_page()) {}
+      reader_(directory.host_page()),
+      stager_(own.staging) {}
 
 // The process that has the slot now, its ring open; null when nobody has it. One load of the host
 // page while nothing changes.
@@ -182,7 +184,9 @@ bool LocalLink::write(uint8_t slot, const Out& out, const memory::Payload& paylo
   RecordHeader header{
       (bytes + kRecordAlign - 1) & ~(kRecordAlign - 1),
       static_cast<uint32_t>(out.by_reference ? RecordKind::kReference : RecordKind::kInline)};
-  const Body body = describe(out, payload.length, count);
+  Body body = describe(out, payload.length, count);
+  if (out.by_reference && slot != slot_)
+    body.first_chunk = stager_.offer(payload, out.source_qpn, out.region_key);
   std::memcpy(at, &header, sizeof(header));
   std::memcpy(at + sizeof(header), &body, sizeof(body));
   uint8_t* rest = at + sizeof(header) + sizeof(body);
@@ -290,7 +294,7 @@ inline bool LocalLink::refer_to_sender(uint8_t slot, const Body& body,
     return false;
   }
   reader_.refer_to({from->opened.area, slot, body.generation, body.source_qpn, body.epoch,
-                    body.region_key, body.region_epoch});
+                    body.region_key, body.region_epoch, body.first_chunk});
   ++counters_.rx_by_reference;
   return true;
 }
@@ -345,6 +349,7 @@ void LocalLink::visit_record(uint8_t slot, uint32_t kind, std::span<uint8_t> rec
   counters_.rx_bytes += body.payload_bytes;
   counters_.rx_forwarded += body.forwarded != 0;
   visit(packet);
+  if (reference) reader_.done(body.payload_bytes);
 }
 
 bool LocalLink::prepare_sleep() {
@@ -366,6 +371,7 @@ void LocalLink::finish_sleep() {
 
 void LocalLink::revoke(uint32_t qpn) {
   own_.qp_epoch[qpn & 0xffff].fetch_add(1, std::memory_order_seq_cst);
+  stager_.forget_queue_pair(qpn);
 }
 void LocalLink::publish_key(uint32_t rkey) {
   std::atomic<uint64_t>& word = own_.region[region_index(rkey)];
@@ -376,6 +382,7 @@ void LocalLink::withdraw_key(uint32_t rkey) {
   std::atomic<uint64_t>& word = own_.region[region_index(rkey)];
   uint32_t epoch = static_cast<uint32_t>(word.load(std::memory_order_relaxed));
   word.store(region_word(0, epoch), std::memory_order_seq_cst);
+  stager_.forget_region(rkey);
 }
 
 uint64_t LocalLink::ring_resets() const {

@@ -14,6 +14,7 @@
 #include "link/packet_image.h"
 #include "link/peers.h"
 #include "link/ring.h"
+#include "link/staging.h"
 
 namespace verbena::link {
 
@@ -80,6 +81,10 @@ class LocalLink : public engine::PacketSink {
   void publish_key(uint32_t rkey);
   void withdraw_key(uint32_t rkey);
 
+  // Spends a processor that has nothing better to do on the payload its peers have not fetched yet.
+  // False: nothing to do now.
+  bool stage() { return stager_.stage(); }
+
   const LocalCounters& counters() const { return counters_; }
   const ForeignCounters& foreign_counters() const { return reader_.counters(); }
   uint64_t ring_resets() const;
@@ -123,6 +128,7 @@ class LocalLink : public engine::PacketSink {
   size_t dirty_count_ = 0;
   LocalCounters counters_;
   ForeignReader reader_;
+  Stager stager_;
 };
 
 }  // namespace verbena::link

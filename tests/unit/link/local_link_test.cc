@@ -147,6 +147,51 @@ TEST_F(LocalLinkTest, LargePayloadIsFetchedFromTheSender) {
   EXPECT_EQ(pair.next(100000), "none");
 }
 
+TEST_F(LocalLinkTest, StagedPayloadIsTakenFromTheSendersSharedMemory) {
+  Endpoint self, other;
+  ASSERT_TRUE(eventually([&] { return other.link->prepare(self.slot()); }));
+  size_t staged = 0;
+  for (size_t length : {40000ul, 65536ul, 200001ul, 262144ul}) {
+    Message message(self.slot(), 8, length, true);
+    ASSERT_TRUE(other.link->send(message.get()));
+    other.link->flush();
+    size_t chunks = 0;
+    while (other.link->stage()) ++chunks;
+    // Shows that the bytes come from the staging, which was filled before.
+    if (chunks != 0) std::fill(message.bytes.begin(), message.bytes.end(), 0);
+    std::string verdict = "none";
+    self.link->receive([&](const RxPacket& p) { verdict = judge(p, length); });
+    EXPECT_EQ(verdict, "ok") << length;
+    EXPECT_EQ(chunks, length < 65536 ? 0 : (length + 32767) / 32768);
+    if (chunks != 0) staged += length;
+    EXPECT_FALSE(other.link->stage());  // fetched
+  }
+  EXPECT_EQ(self.link->foreign_counters().staged, staged);
+  // Partly: the rest comes from the sender's memory.
+  Message message(self.slot(), 8, 262144, true);
+  ASSERT_TRUE(other.link->send(message.get()));
+  ASSERT_TRUE(other.link->stage());
+  other.link->flush();
+  std::string verdict = "none";
+  self.link->receive([&](const RxPacket& p) { verdict = judge(p, 262144); });
+  EXPECT_EQ(verdict, "ok");
+  EXPECT_EQ(self.link->foreign_counters().staged, staged + 32768);
+}
+
+TEST_F(LocalLinkTest, StagedPayloadIsRefusedOnceTheSenderRevokedIt) {
+  Endpoint self, other;
+  ASSERT_TRUE(eventually([&] { return other.link->prepare(self.slot()); }));
+  Message message(self.slot(), 8, 100000, true);
+  ASSERT_TRUE(other.link->send(message.get()));
+  other.link->flush();
+  ASSERT_TRUE(other.link->stage());
+  other.link->revoke(0x11);
+  EXPECT_FALSE(other.link->stage());
+  std::string verdict = "none";
+  self.link->receive([&](const RxPacket& p) { verdict = judge(p, 100000); });
+  EXPECT_EQ(verdict, "lost");
+}
+
 TEST_F(LocalLinkTest, PayloadIsRefusedOnceTheSenderRevokedIt) {
   Pair pair;
   ASSERT_EQ(pair.order("1 100000 1"), "sent");

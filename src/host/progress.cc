@@ -162,7 +162,7 @@ int Process::poll(engine::CompletionQueue& cq, engine::WorkCompletion* to, int c
   if (taken == 0 && count > 0) {
     if (links_) poll_step();
     taken = static_cast<int>(cq.pop(to, static_cast<uint32_t>(count)));
-    if (taken == 0 && links_ && state.rest.alone()) links_->stage();
+    if (taken == 0 && links_) links_->stage();
     if (taken == 0 && cq.overrun()) taken = -1;
   }
   RestPolicy::Rest rest = RestPolicy::Rest::kNone;

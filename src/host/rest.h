@@ -45,8 +45,6 @@ class RestPolicy {
     threshold_ = took > kSwitched ? std::max(threshold_ / 4, kMinPolls)
                                   : std::min(threshold_ * 2, kMaxPolls);
   }
-  // Nobody else was found to want the processor.
-  bool alone() const { return threshold_ == kMaxPolls; }
   uint32_t threshold() const { return threshold_; }
 
  private:

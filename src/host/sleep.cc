@@ -97,7 +97,7 @@ struct Process::Bed {
 // there is work now.
 std::optional<Instant> Process::prepare_sleep(const Progress& last, Bed& bed) {
   State& state = *state_;
-  if (last.packets != 0 || !last.drained || last.more) return {};
+  if (last.packets != 0 || !last.drained || last.more || links_->stage()) return {};
   Instant until = std::min({engine_->next_deadline(), links_->next_deadline(),
                             state.publisher.deadline(*engine_), connections_deadline()});
   if (last.blocked) {

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 namespace verbena::engine {
@@ -13,10 +14,21 @@ namespace verbena::engine {
 struct Gid {
   std::array<uint8_t, 16> bytes{};
   auto operator<=>(const Gid&) const = default;
+  // By words: links ask both of every packet.
+  bool operator==(const Gid& other) const {
+    return word(0) == other.word(0) && word(8) == other.word(8);
+  }
   bool is_ipv4() const {
-    for (int i = 0; i < 10; ++i)
-      if (bytes[i] != 0) return false;
-    return bytes[10] == 0xff && bytes[11] == 0xff;
+    constexpr uint8_t kPrefix[4] = {0, 0, 0xff, 0xff};
+    uint32_t prefix, middle;
+    std::memcpy(&prefix, kPrefix, sizeof(prefix));
+    std::memcpy(&middle, &bytes[8], sizeof(middle));
+    return word(0) == 0 && middle == prefix;
+  }
+  bool is_unspecified() const {  // :: or ::ffff:0.0.0.0
+    uint32_t last;
+    std::memcpy(&last, &bytes[12], sizeof(last));
+    return last == 0 && (is_ipv4() || (word(0) == 0 && word(8) == 0));
   }
   static Gid from_ipv4(const uint8_t* address) {  // 4 bytes, network order
     Gid gid;
@@ -28,6 +40,13 @@ struct Gid {
     return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
   }
   bool is_multicast() const { return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff; }
+
+ private:
+  uint64_t word(size_t at) const {
+    uint64_t out;
+    std::memcpy(&out, &bytes[at], sizeof(out));
+    return out;
+  }
 };
 
 // "192.0.2.2" or "fd00::2".

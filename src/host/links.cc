@@ -14,7 +14,7 @@ namespace verbena::host {
 namespace {
 
 constexpr uint32_t kLocalBurst = 256;  // packets per receive()
-constexpr uint32_t kWireBurst = 16;    // datagrams of one socket per receive(): more may wait
+constexpr uint32_t kWireBurst = 4;     // datagrams of one socket per receive(): more may wait
 constexpr uint32_t kMinWireWindow = 64 * 1024;
 constexpr uint32_t kMaxWireWindow = 1024 * 1024;
 constexpr Duration kReportInterval = seconds(1);

@@ -133,7 +133,7 @@ class Process {
   void unlock();
   void finish();  // what every caller owes before it unlocks: events out, sleepers told
   Progress drive(bool look_at_wire, bool thorough);
-  engine::TransmitResult push_out(Instant now);
+  engine::TransmitResult push_out(Instant now, bool& sends);
   void poll_step();
   void yield();
   void doze();

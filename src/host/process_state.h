@@ -22,6 +22,7 @@ namespace verbena::host {
 
 struct Process::Progress {
   Instant now;           // when the step began
+  Instant end;           // and ended; the same when it did little
   uint32_t packets = 0;  // received
   bool drained = true;   // nothing was left waiting on a link that was looked at
   bool blocked = false;  // a link refused a packet

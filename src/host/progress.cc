@@ -37,7 +37,7 @@ void wake(const link::Fd& eventfd) {
 Process::Progress Process::drive(bool look_at_wire, bool thorough) {
   State& state = *state_;
   Progress progress;
-  Instant now = progress.now = this->now();
+  Instant now = progress.now = progress.end = this->now();
   bool timer_due = engine_->next_deadline() <= now;
   Links::Taken taken =
       links_->receive(*engine_, now, look_at_wire || timer_due, thorough || timer_due);
@@ -54,7 +54,9 @@ Process::Progress Process::drive(bool look_at_wire, bool thorough) {
   }
   links_->on_time(now);
   if (connections_) progress.packets += drive_connections(now);
-  engine::TransmitResult result = push_out(now);
+  bool sends = false;
+  engine::TransmitResult result = push_out(now, sends);
+  if (sends || taken.wire != 0) progress.end = this->now();
   progress.blocked = result == engine::TransmitResult::kBlocked;
   progress.more = result == engine::TransmitResult::kMore;
   if (progress.packets != 0 || timer_due) state.publisher.touch();
@@ -65,13 +67,14 @@ Process::Progress Process::drive(bool look_at_wire, bool thorough) {
   return progress;
 }
 
-engine::TransmitResult Process::push_out(Instant now) {
+engine::TransmitResult Process::push_out(Instant now, bool& sends) {
   state_->posts = 0;
   engine::TransmitResult result = engine::TransmitResult::kIdle;
   if (engine_->wants_to_transmit()) {
     result = engine_->transmit(now, links_->sink(now), kTransmitBudget);
     state_->publisher.touch();
   }
+  sends = links_->pending() != 0;
   if (!links_->flush()) result = engine::TransmitResult::kBlocked;
   return result;
 }
@@ -86,9 +89,10 @@ void Process::step_if_attached() {
 }
 
 void Process::transmit() {
-  if (!links_ || !engine_->wants_to_transmit()) return;
+  if (!links_) return;
   State& state = *state_;
-  Instant now = this->now();
+  Instant now = this->now(), end = now;
+  if (!engine_->wants_to_transmit()) return state.watch.posted(now, end);  // the window is full
   engine_->transmit(now, links_->sink(now), kTransmitBudget);
   state.publisher.touch();
   bool polls_soon = state.watch.polling() && state.posts++ > 0;
@@ -97,9 +101,9 @@ void Process::transmit() {
   } else {
     bool calls = links_->pending() != 0;
     links_->flush();
-    if (calls) now = this->now();  // on the wire that took microseconds
+    if (calls) end = this->now();  // on the wire that took microseconds
   }
-  state.watch.posted(now);
+  state.watch.posted(now, end);
   deliver();
 }
 
@@ -197,7 +201,7 @@ void Process::poll_step() {
   if (!local_only) state.polls_since_wire = 0;
   Progress progress = drive(!local_only, false);
   state.last_poll = progress.now;
-  if (state.watch.polled_step(progress.now)) {
+  if (state.watch.polled_step(progress.now, progress.end)) {
     settle_bell();
     wake_thread();
   }

@@ -24,6 +24,8 @@ constexpr Duration kMinRetry = microseconds(20);
 constexpr Duration kMaxRetry = microseconds(200);
 constexpr Duration kPolite = microseconds(50);
 constexpr int kMaxPolite = 4;
+// A thread that works all the time is never found without the lock: it is driving, no need to ask.
+constexpr uint32_t kMaxMissedTicks = 8;
 constexpr unsigned long kTimerSlackNs = 1000;  // the default of 50 us blurs retransmission timers
 
 // Sleeps until a descriptor is ready or `until` has come (kNever: no limit).
@@ -189,16 +191,26 @@ void Process::background() {
   ::pthread_setname_np(::pthread_self(), "verbena");
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0, 0, 0);
   Instant tick_ends{0};  // while aside; 0: plan first
+  bool aside = false;
+  uint32_t missed = 0;   // plans put off in a row
+  uint32_t refused = 0;  // times in a row that somebody had the lock
   for (;;) {
     Bed bed(state.wake_thread);
     Instant until = kNever;
     if (tick_ends == Instant{0}) {
-      lock_behind_others();
+      bool locked = aside && try_lock();
+      if (!locked && aside && ++missed < kMaxMissedTicks) {
+        if (sleep_on(bed.fds, 1, now(), now() + Watch::kTick) != 0) aside = false;
+        continue;
+      }
+      if (!locked) lock_behind_others();
+      missed = 0;
     } else if (!try_lock()) {  // somebody polls: nothing to glance at
-      until = std::min(tick_ends, now() + Watch::kGlance);
+      until = std::min(tick_ends, now() + Watch::until_next_try(++refused));
       if (sleep_on(bed.fds, 1, now(), until) != 0 || until == tick_ends) tick_ends = Instant{0};
       continue;
     }
+    refused = 0;
     switch (tick_ends != Instant{0} ? state.watch.mode() : state.watch.plan()) {
       case Watch::Mode::kParked:
         break;
@@ -213,6 +225,7 @@ void Process::background() {
         break;
       }
     }
+    aside = state.watch.mode() == Watch::Mode::kAside;
     int machine = state.machine_fd;
     auto look = state.look_at_machine;
     unlock();

@@ -3,9 +3,10 @@
 
 namespace verbena::host {
 
-bool Watch::polled_step(Instant now) {
-  run_ = now - last_poll_ < kDenseGap ? run_ + 1 : 0;
-  last_poll_ = last_call_ = now;
+bool Watch::polled_step(Instant begin, Instant end) {
+  run_ = begin - last_poll_ < kDenseGap ? run_ + 1 : 0;
+  last_poll_ = end;
+  spent(begin, end);
   if (run_ < kDensePolls) return false;
   dense_ = true;
   hand_over_ = false;

@@ -37,8 +37,11 @@ class Watch {
 
   // --- pollers. Each returns whether the background thread must be woken to take its new mode.
   void polled() { ++polls_in_tick_; }
-  bool polled_step(Instant now);  // a poll that found no completion and drove the engine
-  void posted(Instant now) { last_call_ = now; }  // and handed its packets to the links
+  // A poll that found no completion and drove the engine from `begin` to `end`: handing a window's
+  // packets to the wire takes most of a millisecond.
+  bool polled_step(Instant begin, Instant end);
+  // Posted, and handed its packets to the links meanwhile.
+  void posted(Instant begin, Instant end) { spent(begin, end); }
   // A completion queue was armed: the caller is likely to sleep, in a channel of ours or in
   // epoll. Which of the two it did last time decides whether the thread takes over at once.
   bool armed();
@@ -73,6 +76,11 @@ class Watch {
       --glance_credit_;
   }
   Duration until_glance() const { return glance_credit_ > 0 ? kGlance : kTick; }
+  // The lock was refused so many times in a row. A thread that hands whole windows to the wire has
+  // it nearly always, and each look in vain takes a processor from somebody.
+  static Duration until_next_try(uint32_t refused) {
+    return std::min(kTick, microseconds(kGlance.ns() / 1000 << std::min(refused, 6u)));
+  }
   // The sleepers' deadline: who makes an earlier one must wake a sleeper.
   void sleeping_until(Instant deadline) { sleeping_until_ = deadline; }
   // Whether a sleeper is responsible for work due at `deadline` and does not know of it; says so
@@ -88,9 +96,15 @@ class Watch {
   void reset() { *this = Watch(); }
 
  private:
-  Mode mode_ = Mode::kAside;  // until the thread has planned for the first time
-  bool dense_ = false;        // a polling loop was seen and has not been seen to end
-  Instant last_poll_ = kLongAgo;
+  // In a call: time in which the caller could not make another one counts as polls.
+  void spent(Instant begin, Instant end) {
+    last_call_ = end;
+    polls_in_tick_ += static_cast<uint32_t>((end - begin).ns() / (kTick.ns() / kTickPolls));
+  }
+
+  Mode mode_ = Mode::kAside;      // until the thread has planned for the first time
+  bool dense_ = false;            // a polling loop was seen and has not been seen to end
+  Instant last_poll_ = kLongAgo;  // its end
   Instant last_call_ = kLongAgo;  // poll or post
   uint32_t glance_credit_ = 0;
   uint32_t run_ = 0;  // polls in a row, each within kDenseGap of the one before

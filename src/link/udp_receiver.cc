@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/prefetch.h"
 #include "link/slot.h"
 
 namespace verbena::link {
@@ -127,6 +128,7 @@ void UdpReceiver::on_datagram(std::span<uint8_t> bytes, Datagram& datagram, bool
   size_t step = datagram.segment_bytes ? datagram.segment_bytes : bytes.size();
   if (bytes.empty()) ++counters_.parse_errors[static_cast<size_t>(wire::ParseError::kTooShort)];
   for (size_t at = 0; at < bytes.size(); at += step) {
+    prefetch_to_read(bytes.data() + at + step, step);
     on_packet(bytes.subspan(at, std::min(step, bytes.size() - at)), datagram, ipv4, visit, forward);
   }
 }

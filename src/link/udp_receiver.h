@@ -40,7 +40,7 @@ class UdpReceiver {
   const UdpReceiveCounters& counters() const { return counters_; }
 
  private:
-  static constexpr size_t kBurst = 16;
+  static constexpr size_t kBurst = 4;  // what they bring stays in the cache until it is copied on
   static constexpr size_t kBufferBytes = 65536;
   static constexpr size_t kControlBytes = 256;
   static constexpr uint32_t kIdleCalls = 256;  // after so many empty reads a socket is "idle" ...

@@ -27,12 +27,6 @@ void set(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-bool is_unset(const engine::Gid& gid) {
-  if (gid.is_ipv4())
-    return std::all_of(gid.bytes.begin() + 12, gid.bytes.end(), [](uint8_t b) { return b == 0; });
-  return gid == engine::Gid{};
-}
-
 template <typename T>
 void add_control(uint8_t* control, size_t& used, int level, int type, const T& value) {
   cmsghdr* entry = reinterpret_cast<cmsghdr*>(control + used);
@@ -103,7 +97,7 @@ bool UdpSender::send(const engine::TxPacket& packet) {
   const uint32_t bytes =
       header_bytes + packet.payload.length + packet.header.pad_count + uint32_t{wire::kIcrcBytes};
   const engine::AddressVector* route = packet.route;
-  if (!route || is_unset(route->source) || is_unset(route->destination) ||
+  if (!route || route->source.is_unspecified() || route->destination.is_unspecified() ||
       route->source.is_ipv4() != route->destination.is_ipv4() || header_bytes == 0 ||
       bytes > kMaxBatchBytes || (!route->source.is_ipv4() && !socket6_.valid())) {
     count_drop(EDESTADDRREQ, 1);
@@ -112,7 +106,8 @@ bool UdpSender::send(const engine::TxPacket& packet) {
   const bool full = packets_.size() == kMaxPackets || batches_.size() == kMaxBatches ||
                     pieces_.size() + kMaxSegments + 2 > kMaxPieces ||
                     copied_ + bytes + 64 > kCopyBytes;
-  if (full && !flush()) return false;
+  const bool ripe = staged_bytes_ >= kRipeBytes && batches_.back().bytes + bytes > kMaxBatchBytes;
+  if ((full || ripe) && !flush()) return false;
   stage(batch_for(packet, bytes), packet, bytes);
   return true;
 }
@@ -232,6 +227,7 @@ void UdpSender::stage(Batch& batch, const engine::TxPacket& tx, uint32_t bytes) 
   packets_.push_back(packet);
   ++batch.packets;
   batch.bytes += bytes;
+  staged_bytes_ += bytes;
   batch.open = bytes == batch.segment_bytes;
 }
 
@@ -425,6 +421,7 @@ void UdpSender::reset() {
   pieces_.clear();
   next_batch_ = 0;
   copied_ = 0;
+  staged_bytes_ = 0;
 }
 
 }  // namespace verbena::link

@@ -53,6 +53,9 @@ class UdpSender {
   static constexpr size_t kMaxBatchPackets = 64;   // UDP_MAX_SEGMENTS of Linux < 6.9
   static constexpr size_t kMaxBatchBytes = 65000;  // of the 65507 a UDP datagram holds
   static constexpr size_t kCopyBytes = 1 << 20;
+  // Staged, a whole window would fall out of the cache before the kernel copies it, and the peer
+  // would sleep meanwhile: four full datagrams go at once.
+  static constexpr size_t kRipeBytes = 240'000;
   static constexpr size_t kCopyBelow = 512;  // shorter payloads are cheaper copied
 
   struct Packet {
@@ -119,6 +122,7 @@ class UdpSender {
   std::vector<mmsghdr> messages_;
   std::unique_ptr<uint8_t[]> copies_;  // headers, small payloads, pads and ICRCs
   size_t copied_ = 0;
+  size_t staged_bytes_ = 0;
 };
 
 }  // namespace verbena::link

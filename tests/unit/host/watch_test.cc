@@ -17,7 +17,7 @@ int poll_densely(Watch& watch, int polls, int64_t from_us) {
   int wakes = 0;
   for (int i = 0; i < polls; ++i) {
     watch.polled();
-    wakes += watch.polled_step(at_us(from_us + i));
+    wakes += watch.polled_step(at_us(from_us + i), at_us(from_us + i));
   }
   return wakes;
 }
@@ -45,7 +45,7 @@ TEST(Watch, glances_go_on_while_every_third_finds_packets) {
   poll_densely(watch, 100, 0);
   EXPECT_FALSE(watch.should_glance(at_us(99 + 14), Watch::kAbsent));
   EXPECT_TRUE(watch.should_glance(at_us(99 + 15), Watch::kAbsent));
-  watch.posted(at_us(110));
+  watch.posted(at_us(110), at_us(110));
   EXPECT_FALSE(watch.should_glance(at_us(124), Watch::kAbsent));
   EXPECT_TRUE(watch.should_glance(at_us(125), Watch::kAbsent));
   EXPECT_EQ(watch.until_glance(), Watch::kTick);
@@ -81,8 +81,28 @@ TEST(Watch, sparse_polls_leave_the_thread_in_charge) {
   watch.plan();
   for (int i = 0; i < 1000; ++i) {
     watch.polled();
-    EXPECT_FALSE(watch.polled_step(at_us(i * 300)));  // wider than kDenseGap
+    EXPECT_FALSE(watch.polled_step(at_us(i * 300), at_us(i * 300)));  // wider than kDenseGap
   }
+  EXPECT_EQ(watch.plan(), Mode::kWatching);
+}
+
+// A step that hands a whole window to the wire: two of them fill a tick.
+TEST(Watch, long_steps_are_a_loop_too) {
+  Watch watch;
+  watch.plan();
+  int wakes = 0;
+  for (int i = 0; i < 100; ++i) {
+    watch.polled();
+    wakes += watch.polled_step(at_us(i * 505), at_us(i * 505 + 500));
+    if (i > 40 && i % 2 == 0) {
+      EXPECT_EQ(watch.plan(), Mode::kAside) << i;
+    }
+  }
+  EXPECT_EQ(wakes, 1);
+  EXPECT_TRUE(watch.polling());
+  EXPECT_FALSE(watch.should_glance(at_us(99 * 505 + 500 + 24), Watch::kAbsentOnWire));
+  for (int i = 0; i < 2; ++i) watch.posted(at_us(51000 + i * 500), at_us(51500 + i * 500));
+  EXPECT_EQ(watch.plan(), Mode::kAside);
   EXPECT_EQ(watch.plan(), Mode::kWatching);
 }
 
@@ -118,7 +138,7 @@ TEST(Watch, event_loop_needs_no_wake_ups_of_the_thread) {
     wakes += watch.armed();
     for (int i = 0; i < 3; ++i) {
       watch.polled();
-      wakes += watch.polled_step(at_us(round * 20 + i));
+      wakes += watch.polled_step(at_us(round * 20 + i), at_us(round * 20 + i));
     }
     wakes += watch.wait_begins();
     wakes += watch.wait_ends();

@@ -14,7 +14,7 @@ namespace {
 
 // A step that left packets waiting puts the timers off: the acknowledgement a timer waits for may
 // be among them. Not for ever.
-constexpr uint32_t kMaxUndrained = 16;
+constexpr uint32_t kMaxUndrained = 64;
 constexpr uint32_t kTransmitBudget = 256;  // packets per step
 // While same-host traffic flows, the sockets (two system calls) are looked at in one of so many
 // empty polls.

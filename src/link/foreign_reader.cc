@@ -52,8 +52,10 @@ bool ForeignReader::copy_out(std::span<const memory::Segment> segments, size_t o
 
 void ForeignReader::done(uint32_t bytes) {
   if (reference_.first_chunk == 0) return;
-  for (uint32_t at = 0; at < bytes; at += kStagedChunkBytes)
-    mark_fetched(reference_.area->staging, reference_.first_chunk + at / kStagedChunkBytes);
+  // The highest number of each place says it for all below; a record may claim any length.
+  const uint64_t chunks = (uint64_t{bytes} + kStagedChunkBytes - 1) / kStagedChunkBytes;
+  for (uint64_t i = chunks - std::min<uint64_t>(chunks, kStagedChunks); i < chunks; ++i)
+    mark_fetched(reference_.area->staging, reference_.first_chunk + i);
 }
 
 bool ForeignReader::fetch(std::span<const memory::Segment> segments, size_t offset, uint8_t* to,

@@ -178,6 +178,21 @@ TEST_F(LocalLinkTest, StagedPayloadIsTakenFromTheSendersSharedMemory) {
   EXPECT_EQ(self.link->foreign_counters().staged, staged + 32768);
 }
 
+// Nothing else says how long a payload is.
+TEST_F(LocalLinkTest, ARecordThatClaimsFourGigabytesIsDoneAtOnce) {
+  Endpoint self, other;
+  ASSERT_TRUE(eventually([&] { return other.link->prepare(self.slot()); }));
+  Message message(self.slot(), 8, 65536, true);
+  message.segments = {{message.bytes.data(), UINT32_MAX}};
+  message.packet.payload.length = UINT32_MAX;
+  ASSERT_TRUE(other.link->send(message.get()));
+  other.link->flush();
+  uint32_t seen = 0;
+  self.link->receive([&](const RxPacket& p) { seen = p.payload.length; });
+  EXPECT_EQ(seen, UINT32_MAX);
+  EXPECT_FALSE(other.link->stage());  // its last chunks are not wanted any more
+}
+
 TEST_F(LocalLinkTest, StagedPayloadIsRefusedOnceTheSenderRevokedIt) {
   Endpoint self, other;
   ASSERT_TRUE(eventually([&] { return other.link->prepare(self.slot()); }));

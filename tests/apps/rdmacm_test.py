@@ -1,0 +1,224 @@
+"""Debian's unmodified rdma_cm programs over our librdmacm: connections, datagram services, multicast,
+synchronous endpoints, and perftest and qperf with connections made by rdma_cm. Data is checked where
+the program does."""
+
+import os
+import re
+import signal
+import time
+import unittest
+
+import harness
+from harness import (FAR, NEAR, NEAR6, VERBENA, AppTest, FarSide, environment, finish, free_port,
+                     run, start, wait_listening)
+
+ROADS = {"local": {}, "wire": {"VERBENA_LOCAL": "off"}}
+
+
+class Cm(AppTest):
+    """Servers of rdma_cm listen on no TCP port: the client is started again while it is refused
+    because nobody listens yet. A program that was refused has done nothing else."""
+
+    REFUSED = r"error:? -?8\b|event bl blka 8|REJECTED|UNREACHABLE|Connection refused"
+
+    def cm_pair(self, server, client, seconds=30, server_prefix=(), client_prefix=(), **env):
+        env = environment(**env)
+        serving = start(server, env, server_prefix)
+        deadline = time.time() + 10
+        while True:
+            asking = run(client, seconds, env, client_prefix)
+            if asking.code == 0 or time.time() > deadline or serving.poll() is not None:
+                break
+            if not re.search(self.REFUSED, asking.output):
+                break
+            time.sleep(0.1)
+        served = finish(serving, 15)
+        self.assert_ok(served, asking)
+        return served, asking
+
+
+class Rping(Cm):
+    def ping(self, address, bind=None, *options, **env):
+        common = ["-v", "-V", "-C", "10", "-p", str(free_port()), *options]
+        server = ["rping", "-s", *(["-a", bind] if bind else []), *common]
+        served, asked = self.cm_pair(server, ["rping", "-c", "-a", address, *common], **env)
+        for i in range(10):
+            self.assertIn(f"server ping data: rdma-ping-{i}: ", served.output)
+            self.assertRegex(asked.output, rf"(?m)^ping data: rdma-ping-{i}: ")
+
+    def test_both_roads(self):
+        for road, env in ROADS.items():
+            with self.subTest(road=road):
+                self.ping(NEAR, NEAR, **env)
+
+    def test_listener_on_any_address(self):
+        self.ping(NEAR)
+
+    def test_loopback(self):
+        self.ping("127.0.0.1", "127.0.0.1")
+
+    def test_ipv6(self):
+        self.ping(NEAR6, NEAR6)
+
+    def test_large_messages(self):
+        self.ping(NEAR, NEAR, "-S", "4000")
+
+    def test_persistent_server(self):
+        """Each client gets a thread and a child of the same listener."""
+        port = str(free_port())
+        server = start(["rping", "-s", "-P", "-a", NEAR, "-p", port], environment())
+        try:
+            time.sleep(0.5)
+            clients = [start(["rping", "-c", "-a", NEAR, "-p", port, "-V", "-C", "20"],
+                             environment()) for _ in range(4)]
+            self.assert_ok(*[finish(client, 30) for client in clients])
+            self.assertIsNone(server.poll())
+        finally:
+            server.kill()
+            finish(server, 5)
+
+    def test_verbena_run(self):
+        port = str(free_port())
+        plain = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}
+        command = [VERBENA, "run", "--", "rping", "-a", NEAR, "-p", port, "-V", "-C", "5"]
+        server = start([*command, "-s"], plain)
+        time.sleep(0.5)
+        asked = run([*command, "-c"], 30, plain)
+        self.assert_ok(finish(server, 10), asked)
+
+    def test_nobody_listens(self):
+        outcome = run(["rping", "-c", "-a", NEAR, "-p", str(free_port())], 20,
+                      environment(VERBENA_LOG="explain"))
+        self.assertNotEqual(outcome.code, 0)
+        self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", outcome.output)
+        self.assertRegex(outcome.output, r"verbena: .*rejected the connection.*reason 8")
+
+    def test_no_way_there(self):
+        outcome = run(["rping", "-c", "-a", "203.0.113.7"], 20, environment())
+        self.assertNotEqual(outcome.code, 0)
+        self.assertRegex(outcome.output, r"rdma_resolve_addr: Network is unreachable")
+
+
+class Samples(Cm):
+    def test_ucmatose(self):
+        for road, env in ROADS.items():
+            with self.subTest(road=road):
+                options = ["-p", str(free_port()), "-c", "20", "-C", "50", "-S", "4000"]
+                outcomes = self.cm_pair(["ucmatose", *options],
+                                        ["ucmatose", "-s", NEAR, *options], **env)
+                for outcome in outcomes:
+                    self.assertIn("data transfers complete", outcome.output)
+                    self.assertIn("return status 0", outcome.output)
+
+    def test_ucmatose_ipv6_with_options(self):
+        options = ["-p", str(free_port()), "-c", "3", "-t", "32"]
+        self.cm_pair(["ucmatose", "-b", NEAR6, *options], ["ucmatose", "-s", NEAR6, *options])
+
+    def test_ucmatose_migrates_ids(self):
+        options = ["-p", str(free_port()), "-c", "3", "-m"]
+        self.cm_pair(["ucmatose", *options], ["ucmatose", "-s", NEAR, *options])
+
+    def test_udaddy(self):
+        for road, env in ROADS.items():
+            with self.subTest(road=road):
+                options = ["-c", "4", "-C", "20", "-S", "900"]
+                outcomes = self.cm_pair(["udaddy", *options],
+                                        ["udaddy", "-s", NEAR, *options], **env)
+                for outcome in outcomes:
+                    self.assertIn("return status 0", outcome.output)
+
+    def test_rdma_client(self):
+        for _ in range(5):
+            port = str(free_port())
+            self.cm_pair(["rdma_server", "-p", port], ["rdma_client", "-s", NEAR, "-p", port])
+
+    def test_rdma_xclient(self):
+        for kind in "rx":
+            with self.subTest(kind=kind):
+                options = ["-p", str(free_port()), "-c", kind]
+                self.cm_pair(["rdma_xserver", *options], ["rdma_xclient", "-s", NEAR, *options])
+
+    def test_mckey(self):
+        """Both sides of a group; the receiver counts the messages."""
+        for group, own in (("239.1.2.3", NEAR), ("ff15::1:3", NEAR6)):
+            with self.subTest(group=group):
+                common = ["mckey", "-m", group, "-b", own, "-C", "10"]
+                receiver = start(common, environment())
+                time.sleep(1)
+                sender = run([*common, "-s"], 20, environment())
+                self.assert_ok(finish(receiver, 20), sender)
+
+    def test_cmtime(self):
+        """Its server does not end by itself."""
+        port = str(free_port())
+        server = start(["cmtime", "-p", port], environment())
+        try:
+            time.sleep(0.5)
+            outcome = run(["cmtime", "-s", NEAR, "-p", port, "-c", "50"], 60, environment())
+            self.assert_ok(outcome)
+            self.assertRegex(outcome.output, r"(?m)^connect\s+:")
+        finally:
+            server.send_signal(signal.SIGINT)
+            finish(server, 2)
+
+
+class Measurements(Cm):
+    def test_perftest(self):
+        for program, *options in [("ib_send_bw",), ("ib_write_bw", "-q", "4"), ("ib_read_lat",)]:
+            with self.subTest(program=program, options=options):
+                command = [program, "-R", "-n", "200", "-p", str(free_port()), *options]
+                self.cm_pair(command, [*command, NEAR])
+
+    def test_qperf(self):
+        port = str(free_port())
+        server = start(["qperf", "-lp", port], environment())
+        try:
+            wait_listening(int(port), server)
+            for name in ["rc_bw", "rc_lat", "rc_bi_bw", "rc_rdma_read_bw", "rc_rdma_write_lat",
+                         "rc_compare_swap_mr"]:
+                with self.subTest(test=name):
+                    outcome = run(["qperf", "-lp", port, "-cm", "1", "-t", "1", NEAR, name], 30,
+                                  environment())
+                    self.assert_ok(outcome)
+                    self.assertRegex(outcome.output, r"(bw|latency|msg_rate)\s*=\s*[\d.]+")
+        finally:
+            server.terminate()
+            finish(server, 5)
+
+
+class Killed(Cm):
+    def test_the_peer_of_a_killed_client_is_told(self):
+        """The broker says goodbye for a process that cannot (SIGKILL)."""
+        port = str(free_port())
+        server = start(["rping", "-s", "-a", NEAR, "-p", port], environment())
+        time.sleep(0.5)
+        client = start(["rping", "-c", "-a", NEAR, "-p", port], environment())
+        time.sleep(1)
+        client.kill()
+        finish(client, 5)
+        outcome = finish(server, 10)
+        self.assertNotIn("ended by the test", outcome.output)
+        self.assertIn("DISCONNECT EVENT", outcome.output)
+
+
+class TwoHosts(Cm):
+    @classmethod
+    def setUpClass(cls):
+        cls.far = FarSide()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.far.close()
+
+    def test_across_two_namespaces(self):
+        port = str(free_port())
+        common = ["-v", "-V", "-C", "10", "-p", port]
+        served, _ = self.cm_pair(["rping", "-s", *common], ["rping", "-c", "-a", FAR, *common],
+                                 server_prefix=self.far.prefix())
+        self.assertIn("server ping data: rdma-ping-9: ", served.output)
+        self.cm_pair(["udaddy"], ["udaddy", "-s", FAR],
+                     server_prefix=self.far.prefix())
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -56,8 +56,12 @@ class Device {
   // EINVAL: not a UD queue pair, or no multicast address.
   int attach_multicast(QueuePair* qp, const Gid& group);
   int detach_multicast(QueuePair* qp, const Gid& group);  // 0, EINVAL when not attached
-  // The slot lease of this process. Only while no queue pair exists.
-  void qpn_base(uint32_t base) { options_.qpn_base = base; }
+  // The slot lease of this process. Only while no queue pair exists. `first`: the lower 16 bits of
+  // the first number, 1..65535.
+  void qpn_base(uint32_t base, uint32_t first = 1) {
+    options_.qpn_base = base;
+    next_index_ = first;
+  }
   void wire_window_bytes(uint32_t bytes) { options_.wire_window_bytes = bytes; }
   // fork: the child keeps domains, regions and completion queues (its memory is a copy), but the
   // parent's queue pairs are not its own. They move to ERR without a completion or a packet and

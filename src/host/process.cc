@@ -51,6 +51,13 @@ uint64_t random_seed() {
   return seed;
 }
 
+// Another process may have had the slot a moment ago, and its peers refuse a connection from a
+// queue pair number that they keep in timewait (IBA 12.9.8.4.1).
+uint32_t first_qp() {
+  constexpr uint32_t kChoices = 16384;  // of 65535: the engine's table is as long as the number
+  return 1 + static_cast<uint32_t>(random_seed() % kChoices);
+}
+
 // The folder of the file that holds this code: the library, or a program linked with it.
 std::string own_folder() {
   Dl_info info{};
@@ -178,7 +185,7 @@ Result<void> Process::attach() {
   std::unique_ptr<Links> failed;  // its end waits for the broker
   Guard guard(*this);
   links_ = std::move(*links);
-  engine_->qpn_base(uint32_t{links_->slot()} << 16);
+  engine_->qpn_base(uint32_t{links_->slot()} << 16, first_qp());
   engine_->wire_window_bytes(links_->wire_window_bytes());
   for (uint32_t key : state_->keys)
     if (key != 0) links_->publish_key(key);

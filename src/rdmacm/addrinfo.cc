@@ -100,16 +100,17 @@ int from_names(const char* node, const char* service, const rdma_addrinfo& kind,
   for (addrinfo* each = list; each != nullptr && error == 0; each = each->ai_next) {
     if (each->ai_family != AF_INET && each->ai_family != AF_INET6) continue;
     *end = make_info(kind, hints, each->ai_addr, each->ai_addrlen, each->ai_canonname);
-    if (*end == nullptr) error = EAI_MEMORY;
-    else end = &(*end)->ai_next;
+    if (*end == nullptr)
+      error = EAI_MEMORY;
+    else
+      end = &(*end)->ai_next;
   }
   freeaddrinfo(list);
   if (error == 0 && *result == nullptr) error = EAI_FAMILY;
   return error;
 }
 
-int get(const char* node, const char* service, const rdma_addrinfo* hints,
-        rdma_addrinfo** result) {
+int get(const char* node, const char* service, const rdma_addrinfo* hints, rdma_addrinfo** result) {
   if (hints != nullptr && (hints->ai_flags & ~kKnownFlags) != 0) return EAI_BADFLAGS;
   rdma_addrinfo kind{};
   if (int error = choose_kind(kind, hints); error != 0) return error;

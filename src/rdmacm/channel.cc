@@ -57,8 +57,8 @@ std::unique_ptr<Record> take(Channel& channel) {
 
 constexpr size_t kGraves = 64;
 
-// A destroyed channel that nobody waits on. Its memory stays for a while: rping's event thread comes
-// back to a channel that its main thread has destroyed meanwhile. library() held.
+// A destroyed channel that nobody waits on. Its memory stays for a while: rping's event thread
+// comes back to a channel that its main thread has destroyed meanwhile. library() held.
 void bury(Channel& channel) {
   static auto* graves = new std::deque<std::unique_ptr<Channel>>;
   channel.records.clear();

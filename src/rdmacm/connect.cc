@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kRequestBytes = 56, kSidrRequestBytes = 180;
 constexpr size_t kReplyBytes = 196, kSidrReplyBytes = 136;
 constexpr size_t kRejectBytes = 148, kSidrRejectBytes = 136;
-constexpr uint8_t kMaxRetries = 7;           // 3 bits
-constexpr uint16_t kConsumerReject = 28;     // IBA 12.6.7.2
+constexpr uint8_t kMaxRetries = 7;        // 3 bits
+constexpr uint16_t kConsumerReject = 28;  // IBA 12.6.7.2
 constexpr uint16_t kVendorOptionReject = 35;
 
 uint32_t random_psn() {
@@ -115,7 +115,7 @@ int connect(Id& id, const rdma_conn_param* param) {
   if (check(id, kCall, param, data.size(), id.datagram() ? kSidrRequestBytes : kRequestBytes) != 0)
     return -1;
   if (id.stage != Stage::kRouted)
-    return refuse(EINVAL, kCall, "rdma_resolve_route has not succeeded yet, or the id is connected");
+    return refuse(EINVAL, kCall, "rdma_resolve_route has not succeeded, or the id is connected");
   const bool serves = param != nullptr && param->responder_resources != RDMA_MAX_RESP_RES;
   const bool asks = param != nullptr && param->initiator_depth != RDMA_MAX_INIT_DEPTH;
   id.responder_resources = serves ? param->responder_resources : id.max_responder_resources;
@@ -234,8 +234,7 @@ int rdma_establish(rdma_cm_id* id) {
     if (id->qp != nullptr)
       return refuse(EINVAL, kCall, "the id has a queue pair: the connection establishes itself");
     if (of(id)->connection.index == 0) return refuse(EINVAL, kCall, "the id is no connection");
-    if (auto done = port().establish(of(id)->connection); !done)
-      return refuse(kCall, done.error());
+    if (auto done = port().establish(of(id)->connection); !done) return refuse(kCall, done.error());
     of(id)->stage = Stage::kConnected;
     return 0;
   });

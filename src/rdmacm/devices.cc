@@ -1,5 +1,5 @@
-// The verbs devices as rdma_cm sees them: opened once and kept, one protection domain each, found by
-// the addresses in their GID tables.
+// The verbs devices as rdma_cm sees them: opened once and kept, one protection domain each, found
+// by the addresses in their GID tables.
 #include <errno.h>
 #include <ifaddrs.h>
 #include <stdlib.h>
@@ -186,8 +186,7 @@ ibv_context** rdma_get_devices(int* num_devices) {
   return shielded(static_cast<ibv_context**>(nullptr), [&]() -> ibv_context** {
     if (num_devices != nullptr) *num_devices = 0;
     const std::vector<ibv_context*> contexts = open_all();
-    auto** list =
-        static_cast<ibv_context**>(calloc(contexts.size() + 1, sizeof(ibv_context*)));
+    auto** list = static_cast<ibv_context**>(calloc(contexts.size() + 1, sizeof(ibv_context*)));
     if (list == nullptr || contexts.empty()) {
       free(list);
       return nullptr;

@@ -89,8 +89,8 @@ Id* make_child(Id& listener, const cm::Event& event) {
   id->rnr_retry_count = event.qp.rnr_retry_count;
   id->tos = listener.tos != 0 ? listener.tos : incoming.route.traffic_class;
   id->stage = Stage::kConnecting;
-  fill_address(id->route.addr.src_storage, incoming.destination_address,
-               incoming.destination_port, id->scope);
+  fill_address(id->route.addr.src_storage, incoming.destination_address, incoming.destination_port,
+               id->scope);
   fill_address(id->route.addr.dst_storage, incoming.source_address, incoming.source_port,
                id->scope);
   enter(event.connection, *id);
@@ -122,9 +122,8 @@ void fill_parameters(Record& record, const cm::Event& event) {
 
 // library() held.
 void queue(cm::Event& event) {
-  Id* id = event.type == cm::EventType::kRequest && event.incoming
-               ? find(event.incoming->listener)
-               : find(event.connection);
+  Id* id = event.type == cm::EventType::kRequest && event.incoming ? find(event.incoming->listener)
+                                                                   : find(event.connection);
   if (id == nullptr) return;  // destroyed meanwhile
   // The active side has heard of it from the response already.
   if (event.type == cm::EventType::kEstablished && !id->passive) return;

@@ -72,11 +72,11 @@ struct Id : rdma_cm_id {
   cm::Handle connection;
   std::optional<host::CmBinding> binding;
   engine::Gid source, destination;
-  uint32_t scope = 0;      // interface of link-local addresses
+  uint32_t scope = 0;  // interface of link-local addresses
   int gid_index = 0;
-  uint8_t path_mtu = 3;    // code, of the port or, from a REQ, of the connection
-  uint8_t rate = 0;        // of the port, IBTA code
-  uint32_t psn = 0;        // ours
+  uint8_t path_mtu = 3;  // code, of the port or, from a REQ, of the connection
+  uint8_t rate = 0;      // of the port, IBTA code
+  uint32_t psn = 0;      // that we announced: the peer starts to send at it (IBA 12.6.5)
   cm::QpParameters peer;
   // As agreed: READs and atomics that we serve, and that we have outstanding.
   uint8_t responder_resources = 0, initiator_depth = 0;
@@ -161,7 +161,7 @@ void leave_all_groups(Id& id);
 
 // --- ids (identity.cc). Null with errno. `channel` null: a synchronous id.
 Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, ibv_qp_type qp_type);
-void release(Id& id);  // gives back what it has of the connection manager
+void release(Id& id);   // gives back what it has of the connection manager
 uint32_t generation();  // how many forks lie between
 
 // --- refusals (library.cc): -1, errno, and a line in the explain log

@@ -123,8 +123,7 @@ int set_id_option(Id& id, int option, const void* value, size_t length) {
       id.one_family = number != 0;
       return 0;
     case RDMA_OPTION_ID_ACK_TIMEOUT:
-      if (id.datagram())
-        return refuse(EINVAL, kCall, "datagrams have no acknowledgement time-out");
+      if (id.datagram()) return refuse(EINVAL, kCall, "datagrams have no acknowledgement time-out");
       if (number > 31)
         return refuse(EINVAL, kCall, "the acknowledgement time-out has 5 bits (4.096 us * 2^n)");
       id.ack_timeout = static_cast<uint8_t>(number);

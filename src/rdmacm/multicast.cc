@@ -1,5 +1,5 @@
-// Multicast groups of an id. On RoCE nobody is asked to let us in: the queue pair is attached and the
-// host's IGMP or MLD does the rest, when the program takes the event (rdma_join_multicast(3)).
+// Multicast groups of an id. On RoCE nobody is asked to let us in: the queue pair is attached and
+// the host's IGMP or MLD does the rest, when the program takes the event (rdma_join_multicast(3)).
 #include <errno.h>
 
 #include <algorithm>

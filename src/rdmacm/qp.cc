@@ -46,7 +46,7 @@ int rtr_attributes(const Id& id, ibv_qp_attr& attr, int& mask) {
   attr.ah_attr = address_handle(id, id.destination);
   attr.path_mtu = static_cast<ibv_mtu>(id.path_mtu);
   attr.dest_qp_num = id.peer.qpn;
-  attr.rq_psn = id.peer.starting_psn;
+  attr.rq_psn = id.psn;
   mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (id.type() == IBV_QPT_UC) return 0;
   // An XRC initiator has no responder of its own but asks for both all the same.
@@ -61,7 +61,7 @@ int rtr_attributes(const Id& id, ibv_qp_attr& attr, int& mask) {
 int rts_attributes(const Id& id, ibv_qp_attr& attr, int& mask) {
   if (!is_datagram(id) && id.stage != Stage::kConnecting && id.stage != Stage::kConnected)
     return EINVAL;
-  attr.sq_psn = is_datagram(id) ? 0 : id.psn;
+  attr.sq_psn = is_datagram(id) ? 0 : id.peer.starting_psn;
   mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
   if (is_datagram(id) || id.type() == IBV_QPT_UC) return 0;
   attr.timeout = id.ack_timeout.value_or(id.path_timeout);

@@ -39,9 +39,9 @@ int take_source(Id& id, const char* call, const engine::Gid& gid, uint32_t scope
   id.source = gid;
   if (int error = take_device(id); error != 0) {
     id.source = {};
-    return refuse(error, call,
-                  "no device has the address " + text_of(gid) +
-                      "; `verbena devices` shows which there are");
+    return refuse(
+        error, call,
+        "no device has the address " + text_of(gid) + "; `verbena devices` shows which there are");
   }
   return 0;
 }
@@ -107,9 +107,8 @@ int resolve(Id& id, const sockaddr* source, const sockaddr* destination) {
   fill_address(id.route.addr.dst_storage, *to, port_of(destination), id.scope);
   if (int error = take_device(id); error != 0) {
     if (port().explaining())
-      port().explain(std::string(kCall) + ": no device has the address " +
-                     text_of(id.source) + ", from which " +
-                     text_of(*to) + " is reached; `verbena devices` shows them");
+      port().explain(std::string(kCall) + ": no device has the address " + text_of(id.source) +
+                     ", from which " + text_of(*to) + " is reached; `verbena devices` shows them");
     report(id, RDMA_CM_EVENT_ADDR_ERROR, -error);
     return complete(id);
   }
@@ -154,8 +153,7 @@ int listen(Id& id, int backlog) {
   }
   if (id.stage != Stage::kBound || !id.binding)
     return refuse(EINVAL, kCall, "the id listens already, or is a connection");
-  Result<void> done =
-      port().listen(*id.binding, static_cast<uint32_t>(std::max(backlog, 0)));
+  Result<void> done = port().listen(*id.binding, static_cast<uint32_t>(std::max(backlog, 0)));
   if (!done) return refuse(kCall, done.error());
   id.stage = Stage::kListening;
   return 0;

@@ -22,8 +22,8 @@ int make_xrc_parts(Id& id, ibv_srq_init_attr_ex& attr) {
   if (id.recv_cq == nullptr) {
     id.recv_cq_channel = ibv_create_comp_channel(id.verbs);
     if (id.recv_cq_channel == nullptr) return errno;
-    id.recv_cq = ibv_create_cq(id.verbs, static_cast<int>(attr.attr.max_wr), &id,
-                               id.recv_cq_channel, 0);
+    id.recv_cq =
+        ibv_create_cq(id.verbs, static_cast<int>(attr.attr.max_wr), &id, id.recv_cq_channel, 0);
     if (id.recv_cq == nullptr) return errno;
   }
   attr.cq = id.recv_cq;

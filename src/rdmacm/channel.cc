@@ -150,6 +150,18 @@ std::vector<Id*> forget_events(Id& id) {
   return children;
 }
 
+void move_events(Id& id, Channel& to) {
+  std::deque<std::unique_ptr<Record>>& from = id.events().records;
+  std::vector<std::unique_ptr<Record>> moving;
+  for (std::unique_ptr<Record>& record : from)
+    if (record->owner == &id) {
+      take_count(id.channel->fd);
+      moving.push_back(std::move(record));
+    }
+  std::erase(from, nullptr);
+  for (std::unique_ptr<Record>& record : moving) push(to, std::move(record));
+}
+
 void await_acknowledgements(Id& id) {
   std::unique_lock lock(library());
   if (id.generation != generation()) return;

@@ -22,8 +22,6 @@ namespace verbena::rdmacm {
 
 // Of this process; the first call directs the connection manager's events here.
 host::CmPort& port();
-// Another port than libibverbs' (unit tests), and everything known of the former forgotten.
-void use_port(host::CmPort* port);
 
 struct Id;
 
@@ -117,6 +115,8 @@ void push(Channel& channel, std::unique_ptr<Record> record);  // library() held
 void report(Id& id, rdma_cm_event_type type, int status = 0);
 // Queued events that name the id, removed; the children of removed requests. library() held.
 std::vector<Id*> forget_events(Id& id);
+// Those that wait go to the channel `to`. library() held.
+void move_events(Id& id, Channel& to);
 // Waits until the program has acknowledged every event of the id.
 void await_acknowledgements(Id& id);
 // Waits for the event of a synchronous id and keeps it in id->event. 0, or -1 with errno.

@@ -62,21 +62,6 @@ void end(Id& id) {
   delete &id;
 }
 
-// Moves the events that name `id` to `to`, whose descriptor becomes readable for each.
-void move_events(Id& id, Channel& to) {
-  std::deque<std::unique_ptr<Record>> moving;
-  Channel& from = id.events();
-  for (auto it = from.records.begin(); it != from.records.end();) {
-    if ((*it)->owner != &id) {
-      ++it;
-      continue;
-    }
-    moving.push_back(std::move(*it));
-    it = from.records.erase(it);
-  }
-  for (std::unique_ptr<Record>& record : moving) push(to, std::move(record));
-}
-
 int migrate(Id& id, rdma_event_channel* target) {
   std::unique_ptr<Channel> fresh;
   if (target == nullptr) {

@@ -22,12 +22,6 @@ void forked() {
   g_generation.fetch_add(1);
 }
 
-void install(host::CmPort* port) {
-  port->sink(on_cm_event);
-  port->forked(forked);
-  g_port.store(port, std::memory_order_release);
-}
-
 }  // namespace
 
 std::mutex& library() {
@@ -39,16 +33,14 @@ host::CmPort& port() {
   if (host::CmPort* known = g_port.load(std::memory_order_acquire)) return *known;
   static const bool once = [] {
     library();
-    install(verbena_rdmacm_port());
+    host::CmPort* found = verbena_rdmacm_port();
+    found->sink(on_cm_event);
+    found->forked(forked);
+    g_port.store(found, std::memory_order_release);
     return true;
   }();
   static_cast<void>(once);
   return *g_port.load(std::memory_order_acquire);
-}
-
-void use_port(host::CmPort* port) {
-  library();
-  install(port);
 }
 
 uint32_t generation() {

@@ -1,6 +1,6 @@
-"""Debian's unmodified rdma_cm programs over our librdmacm: connections, datagram services, multicast,
-synchronous endpoints, and perftest and qperf with connections made by rdma_cm. Data is checked where
-the program does."""
+"""Debian's unmodified rdma_cm programs over our librdmacm: connections, datagram services,
+multicast, synchronous endpoints, and perftest and qperf with connections made by rdma_cm. Data is
+checked where the program does."""
 
 import os
 import re
@@ -64,8 +64,8 @@ class Rping(Cm):
         self.ping(NEAR, NEAR, "-S", "4000")
 
     def test_persistent_server(self):
-        """One listener, clients one after the other: rping itself mixes up requests that come at the
-        same moment. Each client is a new process with the slot of the one before."""
+        """One listener, clients one after the other: rping itself mixes up requests that come at
+        the same moment. Each client is a new process with the slot of the one before."""
         port = str(free_port())
         server = start(["rping", "-s", "-P", "-a", NEAR, "-p", port], environment())
         try:

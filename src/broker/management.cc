@@ -5,6 +5,20 @@
 #include <cstring>
 
 namespace verbena::broker {
+namespace {
+
+constexpr int kHoldMs = 500;  // as a port that is bound and does not listen yet
+constexpr int kLookAgainMs = 10;
+constexpr size_t kMaxHeld = 64;
+
+bool datagram_service(const cm::Destination& to) {
+  if (!to.by_service) return false;
+  const auto space = static_cast<cm::PortSpace>(static_cast<uint16_t>(to.service_id >> 16));
+  return space == cm::PortSpace::kUdp || space == cm::PortSpace::kIpoib;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Management>> Management::open(const SlotSockets& zero, uint16_t port) {
   link::UdpOptions options;
   options.udp4 = zero.udp4.get();
@@ -36,12 +50,32 @@ void Management::on_packet(const engine::RxPacket& packet, Deliver deliver) {
   if (!packet.payload.copy_out(0, message.mad, cm::kMadBytes)) return;
   const std::optional<cm::Destination> to = cm::destination_of(message.mad);
   if (!to || deliver(*to, message)) return;
-  if (const auto answer = cm::answer_for_nobody(message.mad)) {
-    cm::Route back;
-    back.source = packet.destination;
-    back.destination = packet.source;
-    send(back, *answer);
-  }
+  if (datagram_service(*to) && held_.size() < kMaxHeld)
+    held_.push_back({0, *to, message});
+  else
+    answer(message);
+}
+
+void Management::answer(const MadMessage& message) {
+  const auto answer = cm::answer_for_nobody(message.mad);
+  if (!answer) return;
+  cm::Route back;
+  std::memcpy(back.source.bytes.data(), message.destination, sizeof(message.destination));
+  std::memcpy(back.destination.bytes.data(), message.source, sizeof(message.source));
+  send(back, *answer);
+}
+
+int Management::look_again(int64_t now_ms, Deliver deliver) {
+  if (held_.empty()) return -1;
+  std::erase_if(held_, [&](Held& held) {
+    if (held.until_ms == 0) held.until_ms = now_ms + kHoldMs;
+    if (deliver(held.to, held.message)) return true;
+    if (held.until_ms > now_ms) return false;
+    answer(held.message);
+    return true;
+  });
+  udp_->flush();
+  return held_.empty() ? -1 : kLookAgainMs;
 }
 
 }  // namespace verbena::broker

@@ -2,6 +2,7 @@
 // and leave for the process they mean. What nobody here answers for, the broker answers.
 #pragma once
 
+#include <deque>
 #include <memory>
 
 #include "base/psn.h"
@@ -24,6 +25,10 @@ class Management {
   // nobody is there, and the peer is told.
   using Deliver = link::FunctionRef<bool(const cm::Destination&, const MadMessage&)>;
   void receive(Deliver deliver);
+  // Lookups of datagram services that nobody has wait a moment for one: perftest's client asks
+  // before its server has bound. Tries those that wait again, and answers those that waited too
+  // long. Returns after how many ms to come again; -1: none waits.
+  int look_again(int64_t now_ms, Deliver deliver);
 
   // A datagram of the broker's own, on behalf of a process that has gone.
   void send(const cm::Route& route, std::span<const uint8_t, cm::kMadBytes> mad) {
@@ -33,10 +38,17 @@ class Management {
 
  private:
   Management() = default;
+  struct Held {
+    int64_t until_ms = 0;  // 0: not looked at yet
+    cm::Destination to;
+    MadMessage message;
+  };
   void on_packet(const engine::RxPacket& packet, Deliver deliver);
+  void answer(const MadMessage& message);
 
   std::unique_ptr<link::UdpLink> udp_;
   Psn psn_;
+  std::deque<Held> held_;
 };
 
 }  // namespace verbena::broker

@@ -38,6 +38,14 @@ void Server::on_slot_zero() {
   });
 }
 
+int Server::look_again() {
+  if (!management_) return -1;
+  return management_->look_again(now_ms(),
+                                 [this](const cm::Destination& to, const MadMessage& message) {
+                                   return deliver(to, message);
+                                 });
+}
+
 bool Server::deliver(const cm::Destination& to, const MadMessage& message) {
   std::optional<uint32_t> slot = to.slot;
   if (to.by_service) {

@@ -128,6 +128,7 @@ void Server::serve_until_idle() {
       timeout = static_cast<int>(std::clamp<int64_t>(left, 0, timeout));
     }
     if (slot_zero_from_ >= 0) timeout = std::min(timeout, kNoStandbyMs);
+    if (const int soon = look_again(); soon >= 0) timeout = std::min(timeout, soon);
     epoll_event events[32];
     int n = ::epoll_wait(epoll_.get(), events, 32, timeout);
     for (int i = 0; i < n; ++i) dispatch(events[i].data.u64);

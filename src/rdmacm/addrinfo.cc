@@ -67,26 +67,24 @@ void choose_source(rdma_addrinfo& info, const rdma_addrinfo* hints) {
   if (info.ai_src_addr != nullptr) info.ai_src_len = length_of(plain);
 }
 
-// One result. Null: out of memory.
-rdma_addrinfo* make_info(const rdma_addrinfo& kind, const rdma_addrinfo* hints,
+// One result, of the address of one end. Null: out of memory.
+rdma_addrinfo* make_info(const rdma_addrinfo& kind, const rdma_addrinfo* hints, bool is_source,
                          const sockaddr* address, socklen_t length, const char* name) {
   auto* info = static_cast<rdma_addrinfo*>(calloc(1, sizeof(rdma_addrinfo)));
   if (info == nullptr) return nullptr;
-  const bool passive = hints != nullptr && (hints->ai_flags & RAI_PASSIVE) != 0;
   info->ai_flags = hints != nullptr ? hints->ai_flags : 0;
   info->ai_family = address->sa_family;
   info->ai_qp_type = kind.ai_qp_type;
   info->ai_port_space = kind.ai_port_space;
   sockaddr* own = copy(address, length);
-  (passive ? info->ai_src_addr : info->ai_dst_addr) = own;
-  (passive ? info->ai_src_len : info->ai_dst_len) = length;
-  if (own != nullptr && name != nullptr)
-    (passive ? info->ai_src_canonname : info->ai_dst_canonname) = strdup(name);
-  if (own != nullptr && !passive) choose_source(*info, hints);
   if (own == nullptr) {
-    rdma_freeaddrinfo(info);
+    free(info);
     return nullptr;
   }
+  (is_source ? info->ai_src_addr : info->ai_dst_addr) = own;
+  (is_source ? info->ai_src_len : info->ai_dst_len) = length;
+  if (name != nullptr) (is_source ? info->ai_src_canonname : info->ai_dst_canonname) = strdup(name);
+  if (!is_source) choose_source(*info, hints);
   return info;
 }
 
@@ -95,11 +93,12 @@ int from_names(const char* node, const char* service, const rdma_addrinfo& kind,
   const addrinfo plain = to_plain(hints);
   addrinfo* list = nullptr;
   if (int error = getaddrinfo(node, service, &plain, &list); error != 0) return error;
+  const bool passive = hints != nullptr && (hints->ai_flags & RAI_PASSIVE) != 0;
   rdma_addrinfo** end = result;
   int error = list == nullptr ? EAI_NONAME : 0;
   for (addrinfo* each = list; each != nullptr && error == 0; each = each->ai_next) {
     if (each->ai_family != AF_INET && each->ai_family != AF_INET6) continue;
-    *end = make_info(kind, hints, each->ai_addr, each->ai_addrlen, each->ai_canonname);
+    *end = make_info(kind, hints, passive, each->ai_addr, each->ai_addrlen, each->ai_canonname);
     if (*end == nullptr)
       error = EAI_MEMORY;
     else
@@ -120,12 +119,13 @@ int get(const char* node, const char* service, const rdma_addrinfo* hints, rdma_
   } else if (hints == nullptr) {
     return EAI_NONAME;
   } else {
-    const bool passive = (hints->ai_flags & RAI_PASSIVE) != 0;
-    const sockaddr* address = passive ? hints->ai_src_addr : hints->ai_dst_addr;
-    const socklen_t length = passive ? hints->ai_src_len : hints->ai_dst_len;
+    // Without names: the hints' own addresses; a source alone is one (pyverbs, multicast groups).
+    const bool is_source = (hints->ai_flags & RAI_PASSIVE) != 0 || hints->ai_dst_addr == nullptr;
+    const sockaddr* address = is_source ? hints->ai_src_addr : hints->ai_dst_addr;
+    const socklen_t length = is_source ? hints->ai_src_len : hints->ai_dst_len;
     if (address == nullptr || length == 0 || length > sizeof(sockaddr_storage)) return EAI_NONAME;
     if (!gid_of(address)) return EAI_FAMILY;
-    *result = make_info(kind, hints, address, length, nullptr);
+    *result = make_info(kind, hints, is_source, address, length, nullptr);
     if (*result == nullptr) error = EAI_MEMORY;
   }
   if (error != 0 && *result != nullptr) {

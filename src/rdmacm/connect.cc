@@ -2,7 +2,6 @@
 // connection manager. Its answers come as events (from_cm.cc).
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include <algorithm>
 
@@ -19,12 +18,6 @@ constexpr size_t kRejectBytes = 148, kSidrRejectBytes = 136;
 constexpr uint8_t kMaxRetries = 7;        // 3 bits
 constexpr uint16_t kConsumerReject = 28;  // IBA 12.6.7.2
 constexpr uint16_t kVendorOptionReject = 35;
-
-uint32_t random_psn() {
-  uint32_t value = 0;
-  if (getrandom(&value, sizeof value, GRND_NONBLOCK) != sizeof value) value = 0x5eed;
-  return value & 0xffffff;
-}
 
 std::vector<uint8_t> private_data(const Id& id, const rdma_conn_param* param) {
   std::vector<uint8_t> data = id.connect_data;
@@ -121,7 +114,6 @@ int connect(Id& id, const rdma_conn_param* param) {
   id.responder_resources = serves ? param->responder_resources : id.max_responder_resources;
   id.initiator_depth = asks ? param->initiator_depth : id.max_initiator_depth;
   id.retry_count = param != nullptr ? std::min(param->retry_count, kMaxRetries) : kMaxRetries;
-  id.psn = random_psn();
   cm::ConnectRequest request = request_of(id, param);
   request.private_data = std::move(data);
   const cm::Handle former = id.connection;  // of a try that failed
@@ -160,7 +152,6 @@ int accept(Id& id, const rdma_conn_param* param) {
     id.initiator_depth = param->initiator_depth;
   id.responder_resources = std::min(id.responder_resources, id.max_responder_resources);
   id.initiator_depth = std::min(id.initiator_depth, id.max_initiator_depth);
-  id.psn = random_psn();
   cm::QpParameters qp;
   describe_qp(id, param, qp);
   if (!id.datagram() && id.qp != nullptr) {

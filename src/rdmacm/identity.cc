@@ -1,6 +1,7 @@
 // Making, moving and ending ids, and their options.
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <new>
@@ -10,6 +11,12 @@
 
 namespace verbena::rdmacm {
 namespace {
+
+uint32_t random_psn() {
+  uint32_t value = 0;
+  if (getrandom(&value, sizeof value, GRND_NONBLOCK) != sizeof value) value = 0x5eed;
+  return value & 0xffffff;
+}
 
 bool known_space(rdma_port_space space) {
   switch (space) {
@@ -140,6 +147,8 @@ Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space,
   id->ps = space;
   id->qp_type = qp_type;
   id->generation = generation();
+  // Now already: a program with a queue pair of its own asks for it before it accepts.
+  id->psn = random_psn();
   return id;
 }
 

@@ -4,11 +4,14 @@ checked where the program does."""
 
 import os
 import re
+import shutil
 import signal
+import tempfile
 import time
 import unittest
 
 import harness
+import pyverbs_test
 from harness import (FAR, NEAR, NEAR6, VERBENA, AppTest, FarSide, environment, finish, free_port,
                      run, start, wait_listening)
 
@@ -170,6 +173,12 @@ class Measurements(Cm):
                 command = [program, "-R", "-n", "200", "-p", str(free_port()), *options]
                 self.cm_pair(command, [*command, NEAR])
 
+    def test_datagram_service_is_waited_for(self):
+        """perftest's client looks the service up before its server has bound the port."""
+        for _ in range(4):
+            command = ["ib_send_lat", "-R", "-c", "UD", "-n", "200", "-p", str(free_port())]
+            self.cm_pair(command, [*command, NEAR])
+
     def test_qperf(self):
         port = str(free_port())
         server = start(["qperf", "-lp", port], environment())
@@ -200,6 +209,23 @@ class Killed(Cm):
         outcome = finish(server, 10)
         self.assertNotIn("ended by the test", outcome.output)
         self.assertIn("DISCONNECT EVENT", outcome.output)
+
+
+class RdmaCoreTests(Cm):
+    def test_rdmacm_suite(self):
+        """rdma-core's own tests of rdma_cm; they want to see the device's network interface."""
+        folder = tempfile.mkdtemp(prefix="verbena-rdma-core-")
+        self.addCleanup(shutil.rmtree, folder)
+        pyverbs_test.unpack(folder)
+        plain = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}
+        outcome = run([VERBENA, "run", "--", "/usr/bin/python3",
+                       os.path.join(folder, "run_tests.py"), "-v", "--dev", "verbena0", "--gid",
+                       "0", "-k", "tests.test_rdmacm."], 120,
+                      {**plain, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"})
+        self.assert_ok(outcome)
+        verdicts = dict(pyverbs_test.results(outcome.output))
+        self.assertEqual(len(verdicts), 10, outcome.output)
+        self.assertEqual(set(verdicts.values()), {"ok"}, outcome.output)
 
 
 class TwoHosts(Cm):

@@ -174,6 +174,20 @@ TEST_F(Events, accept_without_parameters_takes_what_was_asked) {
   EXPECT_EQ(fake().accepted.initiator_depth, 5);
 }
 
+TEST_F(Events, a_queue_pair_of_the_programs_own_gets_the_announced_psn) {
+  listening();
+  rdma_cm_id* child = request();
+  ibv_qp_attr attr{};
+  int mask = 0;
+  attr.qp_state = IBV_QPS_RTR;
+  ASSERT_EQ(rdma_init_qp_attr(child, &attr, &mask), 0);  // before the answer, as programs do
+  rdma_conn_param param{};
+  param.qp_num = 0x31;
+  ASSERT_EQ(rdma_accept(child, &param), 0);
+  EXPECT_EQ(attr.rq_psn, fake().accepted.starting_psn);
+  EXPECT_NE(attr.rq_psn, 0u);
+}
+
 TEST_F(Events, a_rejected_request_cannot_be_accepted) {
   listening();
   rdma_cm_id* child = request();

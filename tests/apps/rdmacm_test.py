@@ -211,6 +211,91 @@ class Killed(Cm):
         self.assertIn("DISCONNECT EVENT", outcome.output)
 
 
+class Rsockets(Cm):
+    REFUSED = r"Connection refused"
+
+    def test_rstream_verifies_its_data(self):
+        for mode in ("b", "n", "a"):
+            for road, env in ROADS.items():
+                with self.subTest(mode=mode, road=road):
+                    command = ["rstream", "-p", str(free_port()), "-T", mode, "-T", "v", "-S",
+                               "70000", "-C", "200", "-I", "2"]
+                    _, asked = self.cm_pair(command, [*command, "-s", NEAR], **env)
+                    self.assertRegex(asked.output, r"(?m)^custom\s+68k\s")
+
+    def test_rcopy(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = os.path.join(folder, "a"), os.path.join(folder, "b")
+            data = os.urandom(3_000_001)
+            with open(source, "wb") as file:
+                file.write(data)
+            port = str(free_port())
+            server = start(["rcopy", "-p", port], environment())
+            try:
+                time.sleep(0.5)
+                self.assert_ok(run(["rcopy", source, f"{NEAR}:{target}", "-p", port], 20,
+                                   environment()))
+                with open(target, "rb") as file:
+                    self.assertEqual(file.read(), data)
+            finally:
+                server.kill()
+                finish(server, 5)
+
+    def test_what_is_not_offered(self):
+        outcome = run(["udpong", "-s", NEAR], 20, environment(VERBENA_LOG="explain"))
+        self.assertNotEqual(outcome.code, 0)
+        self.assertIn("rsocket: only streams (SOCK_STREAM) are offered", outcome.output)
+
+    def test_a_dead_peer_ends_the_stream(self):
+        port = str(free_port())
+        server = start(["rstream", "-p", port], environment())
+        time.sleep(0.5)
+        client = start(["rstream", "-p", port, "-s", NEAR, "-S", "64", "-I", "100000000"],
+                       environment())
+        time.sleep(1)
+        self.assertIsNone(client.poll())
+        client.kill()
+        finish(client, 5)
+        self.assertIn("Broken pipe", finish(server, 3).output)  # then it waits for another client
+
+    PRELOADED = """
+import ctypes, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+address = (2).to_bytes(2, "little") + int(sys.argv[2]).to_bytes(2, "big") + bytes([10, 99, 0, 1])
+address += bytes(8)
+fd = libc.socket(socket.AF_INET, socket.SOCK_STREAM, 0)
+data = bytes(range(256)) * 1000
+buffer = ctypes.create_string_buffer(len(data))
+def receive(fd):
+    got = 0
+    while got < len(data):
+        part = libc.recv(fd, ctypes.byref(buffer, got), len(data) - got, 0)
+        assert part > 0, (part, ctypes.get_errno())
+        got += part
+if sys.argv[1] == "server":
+    assert libc.bind(fd, address, 16) == 0 and libc.listen(fd, 1) == 0
+    peer = libc.accept(fd, None, None)
+    receive(peer)
+    assert libc.send(peer, buffer, len(data), 0) == len(data)
+    assert libc.recv(peer, buffer, 1, 0) == 0
+else:
+    assert libc.connect(fd, address, 16) == 0, "Connection refused"
+    assert libc.send(fd, data, len(data), 0) == len(data)
+    receive(fd)
+    assert buffer.raw == data
+    libc.close(fd)
+"""
+
+    def test_sockets_turned_into_rsockets(self):
+        """librspreload: a program of sockets, here libc's calls by ctypes."""
+        preload = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+        if not os.path.exists(preload):
+            self.skipTest("librspreload is not installed")
+        command = ["env", f"LD_PRELOAD={preload}", "/usr/bin/python3", "-c", self.PRELOADED]
+        port = str(free_port())
+        self.cm_pair([*command, "server", port], [*command, "client", port])
+
+
 class RdmaCoreTests(Cm):
     def test_rdmacm_suite(self):
         """rdma-core's own tests of rdma_cm; they want to see the device's network interface."""

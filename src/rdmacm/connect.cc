@@ -15,8 +15,7 @@ namespace {
 constexpr size_t kRequestBytes = 56, kSidrRequestBytes = 180;
 constexpr size_t kReplyBytes = 196, kSidrReplyBytes = 136;
 constexpr size_t kRejectBytes = 148, kSidrRejectBytes = 136;
-constexpr uint8_t kMaxRetries = 7;        // 3 bits
-constexpr uint16_t kConsumerReject = 28;  // IBA 12.6.7.2
+constexpr uint8_t kMaxRetries = 7;  // 3 bits
 constexpr uint16_t kVendorOptionReject = 35;
 
 std::vector<uint8_t> private_data(const Id& id, const rdma_conn_param* param) {

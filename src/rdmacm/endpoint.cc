@@ -8,8 +8,6 @@
 namespace verbena::rdmacm {
 namespace {
 
-constexpr int kTimeoutMs = 2000;
-
 // 0, or -1 with errno.
 int set_up(Id& id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_attr* attr) {
   if ((info.ai_flags & RAI_PASSIVE) != 0) {
@@ -20,8 +18,8 @@ int set_up(Id& id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_attr* attr
     id.request_pd = pd;
     return 0;
   }
-  if (rdma_resolve_addr(&id, info.ai_src_addr, info.ai_dst_addr, kTimeoutMs) != 0) return -1;
-  if (rdma_resolve_route(&id, kTimeoutMs) != 0) return -1;
+  if (rdma_resolve_addr(&id, info.ai_src_addr, info.ai_dst_addr, kResolveMs) != 0) return -1;
+  if (rdma_resolve_route(&id, kResolveMs) != 0) return -1;
   if (info.ai_connect != nullptr && info.ai_connect_len > 0) {
     const auto* bytes = static_cast<const uint8_t*>(info.ai_connect);
     id.connect_data.assign(bytes, bytes + info.ai_connect_len);

@@ -10,8 +10,6 @@
 namespace verbena::rdmacm {
 namespace {
 
-constexpr uint16_t kConsumerReject = 28;  // IBA 12.6.7.2
-
 struct Directory {
   std::unordered_map<uint64_t, Id*> ids;
   uint32_t generation = 0;

@@ -20,6 +20,9 @@
 
 namespace verbena::rdmacm {
 
+inline constexpr int kResolveMs = 2000;          // of calls that the program does not time
+inline constexpr uint16_t kConsumerReject = 28;  // IBA 12.6.7.2
+
 // Of this process; the first call directs the connection manager's events here.
 host::CmPort& port();
 

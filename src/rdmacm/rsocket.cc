@@ -60,7 +60,7 @@ int connect(Stream& stream, Lease& lease, const sockaddr* address) {
   if (stream.state == StreamState::kConnecting && !may_wait(stream, 0)) return refuse(EALREADY);
   if (stream.state == StreamState::kFresh) {
     auto* to = const_cast<sockaddr*>(address);
-    if (rdma_resolve_addr(stream.id, nullptr, to, 2000) != 0) return -1;
+    if (rdma_resolve_addr(stream.id, nullptr, to, kResolveMs) != 0) return -1;
     stream.state = StreamState::kConnecting;
   }
   while (true) {

@@ -14,7 +14,6 @@
 namespace verbena::rdmacm {
 namespace {
 
-constexpr int kTimeoutMs = 2000;
 constexpr uint8_t kAckTimeout = 14;  // 67 ms
 constexpr uint32_t kSlots = kReceiveSlots + kSendSlots;
 
@@ -71,7 +70,7 @@ void drain(Stream& stream) {
 void take_event(Stream& stream, rdma_cm_event& event) {
   switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-      if (rdma_resolve_route(stream.id, kTimeoutMs) != 0) end(stream, errno);
+      if (rdma_resolve_route(stream.id, kResolveMs) != 0) end(stream, errno);
       break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       go_on_connecting(stream);
@@ -138,7 +137,7 @@ int prepare(Stream& stream) {
   ibv_context* context = stream.id->verbs;
   stream.memory.reset(new uint8_t[size_t{kSlots} * kSlotBytes]);
   stream.mr = ibv_reg_mr(stream.id->pd, stream.memory.get(), size_t{kSlots} * kSlotBytes,
-                         IBV_ACCESS_LOCAL_WRITE);
+                         int{IBV_ACCESS_LOCAL_WRITE});
   stream.completions = ibv_create_comp_channel(context);
   if (stream.mr == nullptr || stream.completions == nullptr) return errno;
   stream.cq = ibv_create_cq(context, kSlots + kControlMessages, nullptr, stream.completions, 0);

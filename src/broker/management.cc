@@ -11,12 +11,6 @@ constexpr int kHoldMs = 500;  // as a port that is bound and does not listen yet
 constexpr int kLookAgainMs = 10;
 constexpr size_t kMaxHeld = 64;
 
-bool datagram_service(const cm::Destination& to) {
-  if (!to.by_service) return false;
-  const auto space = static_cast<cm::PortSpace>(static_cast<uint16_t>(to.service_id >> 16));
-  return space == cm::PortSpace::kUdp || space == cm::PortSpace::kIpoib;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Management>> Management::open(const SlotSockets& zero, uint16_t port) {
@@ -49,8 +43,9 @@ void Management::on_packet(const engine::RxPacket& packet, Deliver deliver) {
   std::memcpy(message.destination, packet.destination.bytes.data(), sizeof(message.destination));
   if (!packet.payload.copy_out(0, message.mad, cm::kMadBytes)) return;
   const std::optional<cm::Destination> to = cm::destination_of(message.mad);
-  if (!to || deliver(*to, message)) return;
-  if (datagram_service(*to) && held_.size() < kMaxHeld)
+  const Fate fate = to ? deliver(*to, message) : Fate::kTaken;
+  if (fate == Fate::kTaken) return;
+  if (fate == Fate::kNobodyYet && held_.size() < kMaxHeld)
     held_.push_back({0, *to, message});
   else
     answer(message);
@@ -69,7 +64,7 @@ int Management::look_again(int64_t now_ms, Deliver deliver) {
   if (held_.empty()) return -1;
   std::erase_if(held_, [&](Held& held) {
     if (held.until_ms == 0) held.until_ms = now_ms + kHoldMs;
-    if (deliver(held.to, held.message)) return true;
+    if (deliver(held.to, held.message) == Fate::kTaken) return true;
     if (held.until_ms > now_ms) return false;
     answer(held.message);
     return true;

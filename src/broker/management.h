@@ -21,13 +21,13 @@ class Management {
  public:
   static Result<std::unique_ptr<Management>> open(const SlotSockets& zero, uint16_t port);
 
-  // Shows every management datagram that waits, with where it belongs. False from `deliver`:
-  // nobody is there, and the peer is told.
-  using Deliver = link::FunctionRef<bool(const cm::Destination&, const MadMessage&)>;
+  // Shows every management datagram that waits, with where it belongs, and hears what became of it:
+  // the peer of one that nobody is there for is told.
+  enum class Fate : uint8_t { kTaken, kNobody, kNobodyYet };
+  using Deliver = link::FunctionRef<Fate(const cm::Destination&, const MadMessage&)>;
   void receive(Deliver deliver);
-  // Lookups of datagram services that nobody has wait a moment for one: perftest's client asks
-  // before its server has bound. Tries those that wait again, and answers those that waited too
-  // long. Returns after how many ms to come again; -1: none waits.
+  // Those for whom nobody is there yet wait a moment. Tries them again, and answers those that
+  // waited too long. Returns after how many ms to come again; -1: none waits.
   int look_again(int64_t now_ms, Deliver deliver);
 
   // A datagram of the broker's own, on behalf of a process that has gone.

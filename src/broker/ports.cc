@@ -1,6 +1,7 @@
 // Two services conflict as two TCP sockets of Linux would: same port, and an address in common.
 #include "broker/ports.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -94,10 +95,12 @@ Result<uint16_t> PortTable::bind(uint32_t slot, const Service& wanted) {
   return service.port;
 }
 
-void PortTable::release(uint32_t slot, const Service& service) {
+void PortTable::release(uint32_t slot, const Service& service, int64_t now_ms) {
   auto [at, end] = entries_.equal_range(key(service.space, service.port));
   for (; at != end; ++at) {
     if (at->second.slot != slot || address_of(at->second.service) != address_of(service)) continue;
+    if (at->second.listens) left_.push_back({at->first, slot, now_ms});
+    if (left_.size() > kMaxLeft) left_.pop_front();
     entries_.erase(at);
     --counts_[slot];
     return;
@@ -107,6 +110,13 @@ void PortTable::release(uint32_t slot, const Service& service) {
 void PortTable::forget(uint32_t slot) {
   if (counts_.erase(slot) == 0) return;
   std::erase_if(entries_, [&](const auto& item) { return item.second.slot == slot; });
+  std::erase_if(left_, [&](const Left& left) { return left.slot == slot; });
+}
+
+bool PortTable::just_left(uint16_t space, uint16_t port, int64_t now_ms) const {
+  return std::any_of(left_.begin(), left_.end(), [&](const Left& left) {
+    return left.key == key(space, port) && now_ms - left.at_ms < kLeftMs;
+  });
 }
 
 std::optional<uint32_t> PortTable::owner(uint16_t space, uint16_t port,

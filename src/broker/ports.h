@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <unordered_map>
 
@@ -26,12 +27,16 @@ class PortTable {
   // port it has now. Errors: EADDRINUSE; ENOSPC the process has kMaxPerSlot, or no ephemeral port
   // is free; EINVAL kServiceListens of a port that is not its own.
   Result<uint16_t> bind(uint32_t slot, const Service& service);
-  void release(uint32_t slot, const Service& service);
+  void release(uint32_t slot, const Service& service, int64_t now_ms);
   void forget(uint32_t slot);
 
   // Whose service it is that listens at `address`: an exact address before any, one that listens
   // before one that is only bound.
   std::optional<uint32_t> owner(uint16_t space, uint16_t port, const engine::Gid& address) const;
+  // Whether a listener of a process that is still there gave the port back less than kLeftMs ago.
+  static constexpr int64_t kLeftMs = 500;
+  static constexpr size_t kMaxLeft = 256;  // remembered
+  bool just_left(uint16_t space, uint16_t port, int64_t now_ms) const;
   size_t size() const { return entries_.size(); }
 
  private:
@@ -47,6 +52,11 @@ class PortTable {
 
   std::unordered_multimap<uint32_t, Entry> entries_;
   std::unordered_map<uint32_t, size_t> counts_;  // by slot
+  struct Left {
+    uint32_t key, slot;
+    int64_t at_ms;
+  };
+  std::deque<Left> left_;  // the oldest first
   Prng prng_;
 };
 

@@ -241,7 +241,7 @@ Reply Server::handle(Connection& from, const Request& request, Received& message
     case RequestType::kBindPort:
       return bind_port(from, request);
     case RequestType::kReleasePort:
-      if (from.manages) ports_.release(from.slot, request.service);
+      if (from.manages) ports_.release(from.slot, request.service, now_ms());
       return {};
   }
   return refuse(EPROTO, "unknown request to the broker");

@@ -69,7 +69,7 @@ class Server {
   void on_slot_zero();
   void watch_slot_zero();
   int look_again();  // at datagrams that wait for a service; ms as epoll_wait wants them
-  bool deliver(const cm::Destination& to, const MadMessage& message);
+  Management::Fate deliver(const cm::Destination& to, const MadMessage& message);
   void say_goodbye_for(uint32_t slot);
   Reply manage(Connection& from, const Request& request);
   Reply bind_port(const Connection& from, const Request& request);

@@ -86,9 +86,38 @@ TEST(Ports, SharersMayNotBothListen) {
   EXPECT_EQ(code(table.bind(2, at(ipv4(1), 80, kServiceReuse | kServiceListens))), 0);
   EXPECT_EQ(table.owner(kTcp, 80, ipv4(1)), 2u) << "who listens comes first";
   EXPECT_EQ(code(table.bind(1, at(ipv4(1), 80, kServiceReuse | kServiceListens))), EADDRINUSE);
-  table.release(2, at(ipv4(1), 80));
+  table.release(2, at(ipv4(1), 80), 0);
   EXPECT_EQ(code(table.bind(1, at(ipv4(1), 80, kServiceReuse | kServiceListens))), 0);
   EXPECT_EQ(code(table.bind(3, at(ipv4(1), 80, kServiceReuse | kServiceListens))), EINVAL);
+}
+
+TEST(Ports, AListenersPortIsRememberedForAMoment) {
+  constexpr int64_t kThen = 1'000'000;
+  PortTable table(1);
+  ASSERT_EQ(code(table.bind(1, at(ipv4(1), 80))), 0);
+  ASSERT_EQ(code(table.bind(1, at(ipv4(1), 80, kServiceListens))), 0);
+  ASSERT_EQ(code(table.bind(1, at(ipv4(1), 81))), 0);
+  EXPECT_FALSE(table.just_left(kTcp, 80, kThen)) << "it is there";
+  table.release(1, at(ipv4(1), 80), kThen);
+  table.release(1, at(ipv4(1), 81), kThen);
+  EXPECT_TRUE(table.just_left(kTcp, 80, kThen));
+  EXPECT_TRUE(table.just_left(kTcp, 80, kThen + PortTable::kLeftMs - 1));
+  EXPECT_FALSE(table.just_left(kTcp, 80, kThen + PortTable::kLeftMs));
+  EXPECT_FALSE(table.just_left(kUdp, 80, kThen)) << "another port space";
+  EXPECT_FALSE(table.just_left(kTcp, 81, kThen)) << "it did not listen";
+  table.forget(1);
+  EXPECT_FALSE(table.just_left(kTcp, 80, kThen)) << "its process is gone";
+}
+
+TEST(Ports, WhatIsRememberedHasABound) {
+  PortTable table(1);
+  for (uint16_t port = 1; port <= PortTable::kMaxLeft + 1; ++port) {
+    ASSERT_EQ(code(table.bind(1, at(ipv4(1), port))), 0);
+    ASSERT_EQ(code(table.bind(1, at(ipv4(1), port, kServiceListens))), 0);
+    table.release(1, at(ipv4(1), port), 0);
+  }
+  EXPECT_FALSE(table.just_left(kTcp, 1, 0)) << "the oldest is forgotten";
+  EXPECT_TRUE(table.just_left(kTcp, 2, 0));
 }
 
 TEST(Ports, EphemeralOnesDifferAndLieInLinuxsRange) {

@@ -1,5 +1,5 @@
-// rsockets: streams behind the calls of sockets, by number. Datagram rsockets and mapped memory
-// (riomap) are not offered: they fail with a line in the explain log.
+// rsockets: streams behind the calls of sockets, by number. Datagram rsockets are not offered: they
+// fail with a line in the explain log.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -87,6 +87,7 @@ int accept(Stream& listener, Lease& lease, sockaddr* address, socklen_t* length)
       rdma_cm_event* request = listener.requests.front();
       listener.requests.pop_front();
       auto stream = std::make_shared<Stream>();
+      stream->mapping_count = listener.mapping_count;
       if (accept_stream(*stream, request) != 0) continue;  // the peer was told
       give_address(stream->id->route.addr.dst_addr, address, length);
       return enter_stream(stream);
@@ -99,9 +100,9 @@ int accept(Stream& listener, Lease& lease, sockaddr* address, socklen_t* length)
 // Bytes on their way reach the peer before the connection ends, unless it takes too long.
 void end(Stream& stream, Lease& lease) {
   for (int step = 0; step < kLingerSteps && stream.state == StreamState::kConnected; ++step) {
+    stream.finished = stream.read_shut = true;
     progress(stream);
-    finish(stream);
-    if (stream.finished && stream.sending == 0 && stream.control == 0) break;
+    if (stream.parted && stream.sending == 0 && stream.control == 0) break;
     stream.changed.wait_for(lease, std::chrono::milliseconds(10));
   }
   if (stream.state == StreamState::kConnected || stream.state == StreamState::kConnecting)
@@ -197,9 +198,9 @@ int rshutdown(int fd, int how) {
   return with(fd, [&](Stream& stream, Lease&) {
     if (stream.state != StreamState::kConnected && stream.state != StreamState::kEnded)
       return refuse(ENOTCONN);
-    progress(stream);
     if (how != SHUT_WR) stream.read_shut = true;
-    if (how != SHUT_RD) finish(stream);
+    if (how != SHUT_RD) stream.finished = true;
+    progress(stream);
     stream.changed.notify_all();
     return 0;
   });
@@ -297,16 +298,19 @@ int rgetsockname(int fd, sockaddr* address, socklen_t* length) {
   });
 }
 
-off_t riomap(int, void*, size_t, int, int, off_t) {
-  return unsupported(ENOSYS, "riomap", "mapped memory is not offered; send the bytes");
+off_t riomap(int fd, void* bytes, size_t length, int prot, int, off_t offset) {
+  return with<off_t>(
+      fd, [&](Stream& stream, Lease&) { return map(stream, bytes, length, prot, offset); });
 }
 
-int riounmap(int, void*, size_t) {
-  return unsupported(ENOSYS, "riounmap", "mapped memory is not offered; send the bytes");
+int riounmap(int fd, void* bytes, size_t length) {
+  return with(fd, [&](Stream& stream, Lease&) { return unmap(stream, bytes, length); });
 }
 
-size_t riowrite(int, const void*, size_t, off_t, int) {
-  return static_cast<size_t>(
-      unsupported(ENOSYS, "riowrite", "mapped memory is not offered; send the bytes"));
+size_t riowrite(int fd, const void* bytes, size_t length, off_t offset, int flags) {
+  return static_cast<size_t>(with<ssize_t>(fd, [&](Stream& stream, Lease& lease) {
+    return send(stream, lease, bytes, length, may_wait(stream, flags),
+                static_cast<uint64_t>(offset));
+  }));
 }
 }

@@ -26,7 +26,7 @@ bool tunes(int level, int option) {
              option == TCP_KEEPINTVL || option == TCP_KEEPCNT;
     case SOL_RDMA:
       return option == RDMA_SQSIZE || option == RDMA_RQSIZE || option == RDMA_INLINE ||
-             option == RDMA_IOMAPSIZE || option == RDMA_ROUTE;
+             option == RDMA_ROUTE;
     default:
       return false;
   }
@@ -45,6 +45,13 @@ int set(Stream& stream, int level, int option, const void* value, socklen_t leng
     auto tos = static_cast<uint8_t>(on);
     return rdma_set_option(stream.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos);
   }
+  if (level == SOL_RDMA && option == RDMA_IOMAPSIZE) {
+    if (stream.state != StreamState::kFresh && stream.state != StreamState::kListening)
+      return refuse(EINVAL, "rsetsockopt", "RDMA_IOMAPSIZE comes before the connection");
+    if (on < 0) return refuse(EINVAL);
+    stream.mapping_count = unscaled(scaled(static_cast<uint32_t>(on)));
+    return 0;
+  }
   return tunes(level, option) ? 0 : refuse(ENOTSUP, "rsetsockopt", "the option is not known");
 }
 
@@ -57,9 +64,11 @@ int get(Stream& stream, int level, int option, void* value, socklen_t* length) {
   } else if (level == SOL_SOCKET && option == SO_TYPE) {
     number = SOCK_STREAM;
   } else if (level == SOL_SOCKET && (option == SO_RCVBUF || option == SO_SNDBUF)) {
-    number = static_cast<int>((option == SO_RCVBUF ? kReceiveSlots : kSendSlots) * kSlotBytes);
+    number = static_cast<int>(option == SO_RCVBUF ? kReceiveBytes : kSendSlots * kSlotBytes);
   } else if (level == SOL_RDMA && (option == RDMA_SQSIZE || option == RDMA_RQSIZE)) {
-    number = static_cast<int>(option == RDMA_SQSIZE ? kSendSlots : kReceiveSlots);
+    number = static_cast<int>(option == RDMA_SQSIZE ? kSendSlots : kReceives);
+  } else if (level == SOL_RDMA && option == RDMA_IOMAPSIZE) {
+    number = static_cast<int>(stream.mapping_count);
   } else if (level == IPPROTO_TCP && option == TCP_NODELAY) {
     number = 1;
   } else if (!tunes(level, option) &&

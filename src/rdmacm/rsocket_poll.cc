@@ -23,7 +23,9 @@ short ready(const Stream& stream, short events) {
   if (stream.readable()) found |= POLLIN | POLLRDNORM;
   if (stream.sendable()) found |= POLLOUT | POLLWRNORM;
   found = static_cast<short>(found & events);
-  if (stream.state == StreamState::kEnded) {
+  // Who reads comes to the end first: programs (rstream) stop at the first POLLHUP.
+  const bool unread = (events & POLLIN) != 0 && !stream.arrived.empty();
+  if (stream.state == StreamState::kEnded && !unread) {
     found = static_cast<short>(found | POLLHUP | (events & POLLOUT));
     if (stream.error != 0) found |= POLLERR;
   }

@@ -15,19 +15,12 @@ namespace verbena::rdmacm {
 namespace {
 
 constexpr uint8_t kAckTimeout = 14;  // 67 ms
-constexpr uint32_t kSlots = kReceiveSlots + kSendSlots;
 
 int watch(Stream& stream, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
   if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0) return errno;
   return epoll_ctl(stream.fd, EPOLL_CTL_ADD, fd, &event) < 0 ? errno : 0;
-}
-
-void end(Stream& stream, int error) {
-  if (stream.state == StreamState::kEnded) return;
-  stream.state = StreamState::kEnded;
-  stream.error = error;
 }
 
 rdma_conn_param parameters(const Greeting& greeting) {
@@ -39,23 +32,11 @@ rdma_conn_param parameters(const Greeting& greeting) {
   return param;
 }
 
-bool take_greeting(Stream& stream, const rdma_cm_event& event) {
-  Greeting theirs, ours;
-  const rdma_conn_param& conn = event.param.conn;
-  if (conn.private_data == nullptr || conn.private_data_len < sizeof theirs) return false;
-  memcpy(&theirs, conn.private_data, sizeof theirs);
-  if (memcmp(theirs.magic, ours.magic, sizeof ours.magic) != 0 || theirs.version != ours.version)
-    return false;
-  stream.credits = theirs.credits;
-  return theirs.credits > 1;
-}
-
 void go_on_connecting(Stream& stream) {
-  int error = prepare(stream);
-  const Greeting greeting;
+  if (int error = prepare(stream); error != 0) return end(stream, error);
+  const Greeting greeting = greeting_of(stream);
   rdma_conn_param param = parameters(greeting);
-  if (error == 0 && rdma_connect(stream.id, &param) != 0) error = errno;
-  if (error != 0) end(stream, error);
+  if (rdma_connect(stream.id, &param) != 0) end(stream, errno);
 }
 
 // The peer is gone; what it sent before lies in the completion queue still.
@@ -78,7 +59,7 @@ void take_event(Stream& stream, rdma_cm_event& event) {
     case RDMA_CM_EVENT_ESTABLISHED:
       if (stream.state != StreamState::kConnecting) break;
       // The passive side took the greeting with the request.
-      if (stream.credits == 0 && !take_greeting(stream, event)) {
+      if (!stream.greeted && !take_greeting(stream, event)) {
         end(stream, EPROTO);
         rdma_disconnect(stream.id);
       } else {
@@ -110,7 +91,9 @@ Stream::~Stream() {
   if (id != nullptr && id->qp != nullptr) rdma_destroy_qp(id);
   if (cq != nullptr) ibv_destroy_cq(cq);
   if (completions != nullptr) ibv_destroy_comp_channel(completions);
-  if (mr != nullptr) ibv_dereg_mr(mr);
+  for (const OwnMapping& each : own_mappings) ibv_dereg_mr(each.mr);
+  for (ibv_mr* mr : {received_mr, slots_mr, board_mr})
+    if (mr != nullptr) ibv_dereg_mr(mr);
   if (id != nullptr) rdma_destroy_id(id);
   if (channel != nullptr) rdma_destroy_event_channel(channel);
   if (fd >= 0) close(fd);
@@ -133,27 +116,13 @@ int open_stream(Stream& stream, rdma_cm_id* id) {
   return 0;
 }
 
-int prepare(Stream& stream) {
-  ibv_context* context = stream.id->verbs;
-  stream.memory.reset(new uint8_t[size_t{kSlots} * kSlotBytes]);
-  stream.mr = ibv_reg_mr(stream.id->pd, stream.memory.get(), size_t{kSlots} * kSlotBytes,
-                         int{IBV_ACCESS_LOCAL_WRITE});
-  stream.completions = ibv_create_comp_channel(context);
-  if (stream.mr == nullptr || stream.completions == nullptr) return errno;
-  stream.cq = ibv_create_cq(context, kSlots + kControlMessages, nullptr, stream.completions, 0);
+int watch_completions(Stream& stream, uint32_t entries) {
+  stream.completions = ibv_create_comp_channel(stream.id->verbs);
+  if (stream.completions == nullptr) return errno;
+  stream.cq =
+      ibv_create_cq(stream.id->verbs, static_cast<int>(entries), nullptr, stream.completions, 0);
   if (stream.cq == nullptr) return errno;
-  if (int error = watch(stream, stream.completions->fd); error != 0) return error;
-  ibv_qp_init_attr attr{};
-  attr.send_cq = attr.recv_cq = stream.cq;
-  attr.qp_type = IBV_QPT_RC;
-  attr.sq_sig_all = 1;
-  attr.cap.max_send_wr = kSendSlots + kControlMessages;
-  attr.cap.max_recv_wr = kReceiveSlots;
-  attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
-  if (rdma_create_qp(stream.id, nullptr, &attr) != 0) return errno;
-  for (uint32_t slot = 0; slot < kReceiveSlots; ++slot) post_receive(stream, slot);
-  for (uint32_t slot = kReceiveSlots; slot < kSlots; ++slot) stream.free_slots.push_back(slot);
-  return 0;
+  return watch(stream, stream.completions->fd);
 }
 
 int accept_stream(Stream& stream, rdma_cm_event* request) {
@@ -164,10 +133,12 @@ int accept_stream(Stream& stream, rdma_cm_event* request) {
   if (stream.id == nullptr) stream.id = child;
   if (error == 0 && !known) error = EPROTO;
   if (error == 0) error = prepare(stream);
-  const Greeting greeting;
-  rdma_conn_param param = parameters(greeting);
-  stream.state = StreamState::kConnecting;
-  if (error == 0 && rdma_accept(child, &param) != 0) error = errno;
+  if (error == 0) {
+    const Greeting greeting = greeting_of(stream);
+    rdma_conn_param param = parameters(greeting);
+    stream.state = StreamState::kConnecting;
+    if (rdma_accept(child, &param) != 0) error = errno;
+  }
   if (error != 0) rdma_reject(child, nullptr, 0);
   return error;
 }
@@ -188,7 +159,9 @@ void progress(Stream& stream) {
     ++stream.version;
     take_completion(stream, wc);
   }
-  give_back_credits(stream);
+  give_back(stream);
+  tell_mappings(stream);
+  say_end(stream);
 }
 
 void arm(Stream& stream) {
@@ -218,11 +191,23 @@ int wait(Stream& stream, Lease& lease) {
   return error;
 }
 
-void finish(Stream& stream) {
-  if (stream.finished || stream.state != StreamState::kConnected) return;
-  if (stream.credits == 0 || stream.control >= kControlMessages) return;
-  stream.finished = true;
-  say(stream, kFinished);
+void end(Stream& stream, int error) {
+  if (stream.state == StreamState::kEnded) return;
+  stream.state = StreamState::kEnded;
+  stream.error = error;
+}
+
+void say_end(Stream& stream) {
+  if (stream.state != StreamState::kConnected || !stream.finished || stream.parted ||
+      stream.control >= kControlMessages)
+    return;
+  if (stream.read_shut) {
+    stream.parted = true;
+    say(stream, kDisconnect);
+  } else if (!stream.told_finished) {
+    stream.told_finished = true;
+    say(stream, kShutdown);
+  }
 }
 
 }  // namespace verbena::rdmacm

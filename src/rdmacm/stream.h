@@ -1,42 +1,40 @@
-// A stream of bytes over a reliable connection: what an rsocket is inside. The wire format is this
-// library's own, both ends need it.
-//
-// Each message is one SEND with immediate: bytes of the stream, or none. The immediate gives back
-// receive buffers (lower 16 bits, "credits") and may say that no more will come (kFinished). Who
-// has one credit left sends no bytes, so that credits can always travel back.
+// A stream of bytes over a reliable connection: what an rsocket is inside. stream_wire.h has the
+// protocol.
 #pragma once
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
+
+#include "rdmacm/stream_wire.h"
 
 namespace verbena::rdmacm {
 
+inline constexpr uint32_t kReceiveBytes = 1 << 20;  // two ranges that the peer fills in turn
+inline constexpr uint32_t kHalf = kReceiveBytes / 2;
+inline constexpr uint16_t kCredits = 384;   // messages that may wait here to be read
+inline constexpr uint32_t kReceives = 400;  // some more: the protocol's control has no credits
 inline constexpr uint32_t kSlotBytes = 16384;
-inline constexpr uint32_t kReceiveSlots = 64;  // also the credits of the peer at first
 inline constexpr uint32_t kSendSlots = 32;
-inline constexpr uint32_t kControlMessages = 8;  // without bytes, in flight at most
-inline constexpr uint32_t kFinished = 1u << 16;  // in the immediate
-
-// Private data of REQ and REP.
-struct Greeting {
-  uint8_t magic[4] = {'V', 'B', 'R', 'S'};
-  uint8_t version = 1;
-  uint8_t credits = kReceiveSlots;
-  uint8_t reserved[2] = {};
-};
+inline constexpr uint32_t kControlMessages = 4;  // from no slot, in flight at most
+inline constexpr uint32_t kMaxMappings = 32512;  // what the greeting can say
 
 enum class StreamState : uint8_t { kFresh, kListening, kConnecting, kConnected, kEnded };
 
-// Bytes that came and were not read to their end.
-struct Arrived {
-  uint32_t slot = 0, length = 0, taken = 0;
+// Memory of the program that riomap registered.
+struct OwnMapping {
+  ibv_mr* mr = nullptr;
+  uint64_t offset = 0;
+  std::optional<uint32_t> index;  // on the peer's board; none: local only
+  bool told = false;              // the peer knows
 };
 
 struct Stream {
@@ -50,18 +48,45 @@ struct Stream {
   rdma_cm_id* id = nullptr;
   ibv_comp_channel* completions = nullptr;
   ibv_cq* cq = nullptr;
-  ibv_mr* mr = nullptr;
-  std::unique_ptr<uint8_t[]> memory;  // receive slots, then send slots
-
   StreamState state = StreamState::kFresh;
   int error = 0;  // why it ended
   int flags = 0;  // O_NONBLOCK
+  bool greeted = false;
   bool peer_finished = false, finished = false, read_shut = false;
-  std::deque<Arrived> arrived;
-  std::vector<uint32_t> free_slots;
-  uint32_t sending = 0, control = 0;  // messages in flight, with bytes and without
-  uint32_t credits = 0, owed = 0;     // ours, and those of the peer that lie here
+  bool told_finished = false, parted = false;  // kShutdown, kDisconnect were said
   std::deque<rdma_cm_event*> requests;
+
+  // What comes in. The peer fills `received` in the order of its addresses, round and round.
+  std::unique_ptr<uint8_t[]> received;
+  ibv_mr* received_mr = nullptr;
+  std::deque<uint32_t> arrived;     // lengths of messages not read to their end
+  uint32_t read_at = 0;             // offset of the next byte to read
+  uint32_t offered = kHalf;         // bytes of ranges given to the peer and not filled yet
+  uint32_t freed = kHalf;           // bytes read and not given again
+  uint32_t free_at = kHalf;         // their offset
+  uint16_t read = 0;                // messages
+  uint16_t tell_at = kCredits / 2;  // the peer hears of credits when `read` gets there
+
+  // What goes out.
+  std::unique_ptr<uint8_t[]> slots;
+  ibv_mr* slots_mr = nullptr;
+  std::vector<uint32_t> free_slots;
+  uint32_t sending = 0, control = 0;   // messages in flight, from slots and from none
+  uint16_t sent = 0, may_send = 0;     // messages; equal: no credits
+  std::array<Range, kRanges> targets;  // at the peer, filled in turn
+  uint32_t target = 0;
+
+  // The boards. Ours is `board`: entries are copied from it when the peer says that it wrote them.
+  std::vector<uint8_t> board;
+  ibv_mr* board_mr = nullptr;
+  uint32_t next_range = 1;        // that the peer will write here
+  std::vector<Mapping> mappings;  // the peer's memory
+  uint32_t mapping_count = 0;     // room for them, RDMA_IOMAPSIZE
+  Range peer_board;               // length: ranges
+  uint32_t peer_range = 1;        // that we write next there
+  uint32_t peer_mapping_count = 0;
+  bool swap = false;  // the peer has the other byte order
+  std::vector<OwnMapping> own_mappings;
 
   Stream() = default;
   ~Stream();
@@ -69,7 +94,8 @@ struct Stream {
   Stream& operator=(const Stream&) = delete;
 
   bool sendable() const {
-    return state == StreamState::kConnected && !finished && !free_slots.empty() && credits > 1;
+    return state == StreamState::kConnected && !finished && !free_slots.empty() &&
+           sent != may_send && targets[target].length != 0;
   }
   bool readable() const {
     return !arrived.empty() || peer_finished || state == StreamState::kEnded;
@@ -80,21 +106,38 @@ using Lease = std::unique_lock<std::mutex>;
 
 // --- life (stream.cc); locked unless said otherwise. 0 or errno.
 int open_stream(Stream& stream, rdma_cm_id* id);  // id null: a new one. Not locked.
-int prepare(Stream& stream);                      // queue pair and buffers
 // Makes `stream`, new, the answer to a request, which is acknowledged. Not locked.
 int accept_stream(Stream& stream, rdma_cm_event* request);
 void progress(Stream& stream);           // takes all that happened
 int wait(Stream& stream, Lease& lease);  // until something happens; EINTR
 void arm(Stream& stream);                // fd becomes readable at the next completion
-void finish(Stream& stream);             // no more bytes from here
+void say_end(Stream& stream);            // tells the peer what was shut, as soon as it can
+void end(Stream& stream, int error);     // of the stream: its calls fail with `error`
+int watch_completions(Stream& stream, uint32_t entries);  // makes their queue. Not locked.
 
-// --- bytes (stream_data.cc); -1 with errno
-ssize_t send(Stream& stream, Lease& lease, const void* bytes, size_t length, bool may_wait);
+// --- buffers and boards (stream_boards.cc)
+int prepare(Stream& stream);  // queue pair and buffers; 0 or errno
+bool take_greeting(Stream& stream, const rdma_cm_event& event);
+Greeting greeting_of(const Stream& stream);
+void post_receive(Stream& stream);
+void take_range(Stream& stream);                    // the peer wrote one to our board
+void take_mapping(Stream& stream, uint32_t index);  // the same
+void give_back(Stream& stream);                     // what was read, to the peer
+void say(Stream& stream, Control control);
+// Tells the peer of new mappings. False: some have to wait.
+bool tell_mappings(Stream& stream);
+// riomap and riounmap; -1 with errno
+off_t map(Stream& stream, void* bytes, size_t length, int prot, off_t offset);
+int unmap(Stream& stream, void* bytes, size_t length);
+
+// --- bytes (stream_data.cc); -1 with errno. `offset`: into a mapping of the peer.
+ssize_t send(Stream& stream, Lease& lease, const void* bytes, size_t length, bool may_wait,
+             std::optional<uint64_t> offset = std::nullopt);
 ssize_t receive(Stream& stream, Lease& lease, void* bytes, size_t length, int flags, bool may_wait);
 void take_completion(Stream& stream, const ibv_wc& wc);
-void give_back_credits(Stream& stream);
-void post_receive(Stream& stream, uint32_t slot);
-void say(Stream& stream, uint32_t flags);  // a message without bytes
+// A write from no slot: `length` bytes inline, to `place` on the peer's board.
+void post_control(Stream& stream, uint32_t word, const void* bytes, uint32_t length,
+                  uint64_t place);
 
 // --- the program's numbers (rsocket.cc)
 std::shared_ptr<Stream> find_stream(int fd);  // null with EBADF

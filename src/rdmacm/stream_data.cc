@@ -1,4 +1,5 @@
-// A stream's bytes: copied into slots of registered memory and out of them.
+// A stream's bytes: copied into slots of registered memory and written from there to the peer's
+// buffer; read from our own, where the peer wrote them.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -12,47 +13,99 @@
 namespace verbena::rdmacm {
 namespace {
 
-constexpr uint64_t kNoSlot = ~uint64_t{0};  // wr_id of a message without bytes
+constexpr uint64_t kControlId = kSendSlots;      // wr_id of a write from no slot
+constexpr uint64_t kReceiveId = kSendSlots + 1;  // of a receive
 
-uint8_t* bytes_of(Stream& stream, uint32_t slot) {
-  return stream.memory.get() + size_t{slot} * kSlotBytes;
+bool post(Stream& stream, ibv_send_wr& wr) {
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(stream.id->qp, &wr, &bad) == 0) return true;
+  end(stream, ECONNRESET);
+  return false;
 }
 
-void post(Stream& stream, uint64_t wr_id, uint32_t length, uint32_t flags) {
-  ibv_sge sge{};
-  if (length > 0) {
-    sge.addr = reinterpret_cast<uintptr_t>(bytes_of(stream, static_cast<uint32_t>(wr_id)));
-    sge.length = length;
-    sge.lkey = stream.mr->lkey;
-  }
-  ibv_send_wr wr{}, *bad = nullptr;
-  wr.wr_id = wr_id;
+// The first `length` bytes of the slot go to `to`. `imm`: what the peer hears; nothing: that bytes
+// were written is not said.
+void post_slot(Stream& stream, uint32_t slot, uint32_t length, const Range& to,
+               std::optional<uint32_t> imm) {
+  ibv_sge sge{reinterpret_cast<uintptr_t>(stream.slots.get() + size_t{slot} * kSlotBytes), length,
+              stream.slots_mr->lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = slot;
   wr.sg_list = &sge;
-  wr.num_sge = length > 0 ? 1 : 0;
-  wr.opcode = IBV_WR_SEND_WITH_IMM;
-  wr.imm_data = htonl(stream.owed | flags);
-  if (ibv_post_send(stream.id->qp, &wr, &bad) != 0) {
-    stream.state = StreamState::kEnded;
-    stream.error = ECONNRESET;
-    return;
+  wr.num_sge = 1;
+  wr.opcode = imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+  wr.imm_data = htonl(imm.value_or(0));
+  wr.wr.rdma.remote_addr = to.address;
+  wr.wr.rdma.rkey = to.key;
+  if (post(stream, wr)) ++stream.sending;
+}
+
+// As many of the bytes as one message takes. 0: `offset` lies in no mapping of the peer.
+uint32_t send_some(Stream& stream, const uint8_t* bytes, size_t length,
+                   std::optional<uint64_t> offset) {
+  Range* target = &stream.targets[stream.target];
+  std::optional<Range> mapped;
+  for (const Mapping& each : stream.mappings)
+    if (offset && !mapped) mapped = each.from(*offset);
+  if (offset && !mapped) return 0;
+  const uint32_t room = std::min(mapped ? mapped->length : target->length, kSlotBytes);
+  const auto part = static_cast<uint32_t>(std::min<size_t>(length, room));
+  const uint32_t slot = stream.free_slots.back();
+  stream.free_slots.pop_back();
+  memcpy(stream.slots.get() + size_t{slot} * kSlotBytes, bytes, part);
+  if (mapped) {
+    post_slot(stream, slot, part, *mapped, std::nullopt);
+    return part;
   }
-  stream.owed = 0;
-  --stream.credits;
-  ++(length > 0 ? stream.sending : stream.control);
+  post_slot(stream, slot, part, *target, word(Kind::kData, part));
+  ++stream.sent;
+  target->address += part;
+  target->length -= part;
+  if (target->length == 0) stream.target = (stream.target + 1) % kRanges;
+  return part;
+}
+
+// The peer broke the protocol.
+void renounce(Stream& stream) {
+  end(stream, EPROTO);
+  rdma_disconnect(stream.id);
+}
+
+void take_data(Stream& stream, uint32_t length) {
+  if (length > stream.offered || stream.arrived.size() >= kCredits) return renounce(stream);
+  stream.offered -= length;
+  if (length > 0)
+    stream.arrived.push_back(length);
+  else
+    ++stream.read;
+}
+
+void take_control(Stream& stream, uint32_t number) {
+  if (number == kKeepalive) return;
+  stream.peer_finished = true;
+  if (number == kDisconnect || stream.finished) end(stream, 0);
 }
 
 void take_message(Stream& stream, const ibv_wc& wc) {
-  const auto slot = static_cast<uint32_t>(wc.wr_id);
-  const uint32_t word = (wc.wc_flags & IBV_WC_WITH_IMM) != 0 ? ntohl(wc.imm_data) : 0;
-  // A peer that gives back more than it got would overrun itself; what it claims is bounded here.
-  stream.credits = std::min(stream.credits + (word & 0xffff), kReceiveSlots);
-  if ((word & kFinished) != 0) stream.peer_finished = true;
-  if (wc.byte_len > 0) {
-    stream.arrived.push_back({slot, std::min(wc.byte_len, kSlotBytes), 0});
-    return;
+  post_receive(stream);
+  if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM) return;
+  const uint32_t said = ntohl(wc.imm_data), number = number_of(said);
+  switch (kind_of(said)) {
+    case Kind::kData:
+      return take_data(stream, number);
+    case Kind::kCredits:
+      stream.may_send = static_cast<uint16_t>(number);
+      if (wc.byte_len == sizeof(Range)) take_range(stream);
+      return;
+    case Kind::kMapped:
+      ++stream.read;
+      if (wc.byte_len == sizeof(Mapping)) take_mapping(stream, number);
+      return;
+    case Kind::kControl:
+      return take_control(stream, number);
+    default:
+      return;  // reserved
   }
-  post_receive(stream, slot);
-  ++stream.owed;
 }
 
 // What ended: 0 an orderly end, else errno.
@@ -60,67 +113,105 @@ int why_no_bytes(const Stream& stream) {
   return stream.peer_finished ? 0 : stream.error;
 }
 
+// Why nothing more can be sent, -1 with errno.
+int no_more(const Stream& stream) {
+  if (stream.state == StreamState::kFresh || stream.state == StreamState::kListening)
+    return refuse(ENOTCONN);
+  return refuse(stream.error != 0 && !stream.finished ? stream.error : EPIPE);
+}
+
+void copy_out(const Stream& stream, uint32_t at, uint8_t* to, uint32_t length) {
+  const uint32_t first = std::min(length, kReceiveBytes - at);
+  memcpy(to, stream.received.get() + at, first);
+  memcpy(to + first, stream.received.get(), length - first);
+}
+
+// Bytes that have come, at most `length`.
+size_t take_bytes(Stream& stream, uint8_t* to, size_t length) {
+  size_t done = 0;
+  while (done < length && !stream.arrived.empty()) {
+    uint32_t& left = stream.arrived.front();
+    const auto part = static_cast<uint32_t>(std::min<size_t>(length - done, left));
+    copy_out(stream, stream.read_at, to + done, part);
+    done += part;
+    stream.read_at = (stream.read_at + part) % kReceiveBytes;
+    stream.freed += part;
+    left -= part;
+    if (left > 0) break;
+    stream.arrived.pop_front();
+    ++stream.read;
+  }
+  return done;
+}
+
+// The same, and they stay.
+size_t peek_bytes(const Stream& stream, uint8_t* to, size_t length) {
+  size_t done = 0;
+  for (const uint32_t left : stream.arrived) {
+    const auto part = static_cast<uint32_t>(std::min<size_t>(length - done, left));
+    const auto at = static_cast<uint32_t>((stream.read_at + done) % kReceiveBytes);
+    copy_out(stream, at, to + done, part);
+    done += part;
+    if (done == length) break;
+  }
+  return done;
+}
+
 }  // namespace
 
-void post_receive(Stream& stream, uint32_t slot) {
-  ibv_sge sge{reinterpret_cast<uintptr_t>(bytes_of(stream, slot)), kSlotBytes, stream.mr->lkey};
+void post_receive(Stream& stream) {
   ibv_recv_wr wr{}, *bad = nullptr;
-  wr.wr_id = slot;
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
+  wr.wr_id = kReceiveId;
   ibv_post_recv(stream.id->qp, &wr, &bad);  // refused only when the connection has ended
 }
 
-void say(Stream& stream, uint32_t flags) {
-  post(stream, kNoSlot, 0, flags);
-}
-
-void give_back_credits(Stream& stream) {
-  if (stream.state == StreamState::kConnected && stream.owed >= kReceiveSlots / 2 &&
-      stream.credits > 0 && stream.control < kControlMessages)
-    say(stream, 0);
+void post_control(Stream& stream, uint32_t imm, const void* bytes, uint32_t length,
+                  uint64_t place) {
+  ibv_sge sge{reinterpret_cast<uintptr_t>(bytes), length, 0};
+  ibv_send_wr wr{};
+  wr.wr_id = kControlId;
+  wr.sg_list = &sge;
+  wr.num_sge = length > 0 ? 1 : 0;
+  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  wr.send_flags = IBV_SEND_INLINE;
+  wr.imm_data = htonl(imm);
+  wr.wr.rdma.remote_addr = stream.peer_board.address + place;
+  wr.wr.rdma.rkey = stream.peer_board.key;
+  if (post(stream, wr)) ++stream.control;
 }
 
 void take_completion(Stream& stream, const ibv_wc& wc) {
-  const bool sent = wc.wr_id == kNoSlot || wc.wr_id >= kReceiveSlots;
-  if (sent) {
-    --(wc.wr_id == kNoSlot ? stream.control : stream.sending);
-    if (wc.wr_id != kNoSlot) stream.free_slots.push_back(static_cast<uint32_t>(wc.wr_id));
+  if (wc.wr_id < kSendSlots) {
+    --stream.sending;
+    stream.free_slots.push_back(static_cast<uint32_t>(wc.wr_id));
+  } else if (wc.wr_id == kControlId) {
+    --stream.control;
   }
-  if (wc.status != IBV_WC_SUCCESS) {
-    if (stream.state == StreamState::kEnded) return;
-    stream.state = StreamState::kEnded;
-    stream.error = wc.status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET;
-    return;
-  }
-  if (sent) return;
+  if (wc.status != IBV_WC_SUCCESS)
+    return end(stream, wc.status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
+  if (wc.wr_id != kReceiveId) return;
   // The first message may overtake the event that the connection is established.
   if (stream.state == StreamState::kConnecting) stream.state = StreamState::kConnected;
   take_message(stream, wc);
 }
 
-ssize_t send(Stream& stream, Lease& lease, const void* bytes, size_t length, bool may_wait) {
+ssize_t send(Stream& stream, Lease& lease, const void* bytes, size_t length, bool may_wait,
+             std::optional<uint64_t> offset) {
   const auto* from = static_cast<const uint8_t*>(bytes);
   size_t done = 0;
   while (true) {
     progress(stream);
-    while (done < length && stream.sendable()) {
-      const uint32_t slot = stream.free_slots.back();
-      stream.free_slots.pop_back();
-      const auto part = static_cast<uint32_t>(std::min<size_t>(length - done, kSlotBytes));
-      memcpy(bytes_of(stream, slot), from + done, part);
-      post(stream, slot, part, 0);
+    // Mappings are told before the bytes that may speak of them.
+    while (done < length && stream.sendable() && tell_mappings(stream)) {
+      const uint32_t part = send_some(stream, from + done, length - done,
+                                      offset ? std::optional(*offset + done) : std::nullopt);
+      if (part == 0) return static_cast<ssize_t>(done);
       done += part;
     }
     if (done == length) return static_cast<ssize_t>(done);
     const bool alive =
         stream.state == StreamState::kConnected || stream.state == StreamState::kConnecting;
-    if (!alive || stream.finished) {
-      if (done > 0) return static_cast<ssize_t>(done);
-      if (stream.state == StreamState::kFresh || stream.state == StreamState::kListening)
-        return refuse(ENOTCONN);
-      return refuse(stream.error != 0 && !stream.finished ? stream.error : EPIPE);
-    }
+    if (!alive || stream.finished) return done > 0 ? static_cast<ssize_t>(done) : no_more(stream);
     if (!may_wait) return done > 0 ? static_cast<ssize_t>(done) : refuse(EAGAIN);
     if (int error = wait(stream, lease); error != 0)
       return done > 0 ? static_cast<ssize_t>(done) : refuse(error);
@@ -134,22 +225,8 @@ ssize_t receive(Stream& stream, Lease& lease, void* bytes, size_t length, int fl
   size_t done = 0;
   while (true) {
     progress(stream);
-    auto each = stream.arrived.begin();
-    while (done < length && each != stream.arrived.end()) {
-      const uint32_t part =
-          static_cast<uint32_t>(std::min<size_t>(length - done, each->length - each->taken));
-      memcpy(to + done, bytes_of(stream, each->slot) + each->taken, part);
-      done += part;
-      if (!peek) each->taken += part;
-      if (peek || each->taken < each->length) {
-        ++each;
-        continue;
-      }
-      post_receive(stream, each->slot);
-      ++stream.owed;
-      each = stream.arrived.erase(each);
-    }
-    give_back_credits(stream);
+    done += peek ? peek_bytes(stream, to, length) : take_bytes(stream, to + done, length - done);
+    give_back(stream);
     if (done == length || (done > 0 && !all)) return static_cast<ssize_t>(done);
     if (stream.read_shut || stream.peer_finished || stream.state == StreamState::kEnded) {
       const int error = stream.read_shut ? 0 : why_no_bytes(stream);

@@ -213,14 +213,28 @@ class Killed(Cm):
 class Rsockets(Cm):
     REFUSED = r"Connection refused"
 
-    def test_rstream_verifies_its_data(self):
+    def verified(self, program):
         for mode in ("b", "n", "a"):
             for road, env in ROADS.items():
                 with self.subTest(mode=mode, road=road):
-                    command = ["rstream", "-p", str(free_port()), "-T", mode, "-T", "v", "-S",
+                    command = [program, "-p", str(free_port()), "-T", mode, "-T", "v", "-S",
                                "70000", "-C", "200", "-I", "2"]
-                    _, asked = self.cm_pair(command, [*command, "-s", NEAR], **env)
-                    self.assertRegex(asked.output, r"(?m)^custom\s+68k\s")
+                    for outcome in self.cm_pair(command, [*command, "-s", NEAR], **env):
+                        self.assertRegex(outcome.output, r"(?m)^custom\s+68k\s")
+
+    def test_rstream_verifies_its_data(self):
+        self.verified("rstream")
+
+    def test_riostream_verifies_mapped_memory(self):
+        self.verified("riostream")
+
+    def test_every_size(self):
+        """Two connections one after the other; with riostream, a mapping for each size."""
+        for program in ("rstream", "riostream"):
+            with self.subTest(program=program):
+                command = [program, "-p", str(free_port()), "-T", "v"]
+                _, asked = self.cm_pair(command, [*command, "-s", NEAR], seconds=60)
+                self.assertRegex(asked.output, r"(?m)^1m_bw\s+1m\s")
 
     def test_rcopy(self):
         with tempfile.TemporaryDirectory() as folder:

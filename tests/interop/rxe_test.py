@@ -173,5 +173,56 @@ class Programs(Linux):
         self.linux.wait(serving)
 
 
+class Connections(Linux):
+    """rdma_cm: Linux's connection manager there, ours here. Servers of it listen on no TCP port, so
+    the client waits a moment, and once more for longer when it came too early."""
+
+    def connect(self, server, client, server_is, seconds=60):
+        """`client` with {}: the server's address. Outputs, ours first."""
+        client = client.format(V4[server_is])
+        for head_start in (1.5, 6):
+            if server_is == "guest":
+                serving = self.linux.start(f"timeout {seconds} {server}")
+                time.sleep(head_start)
+                near = harness.finish(self.here(client), seconds)
+                if near.code != 0:
+                    self.linux.kill(serving, "TERM")
+                far = self.linux.wait(serving, seconds + 20)
+            else:
+                serving = self.here(server)
+                time.sleep(head_start / 2)
+                far = self.linux.run(client, seconds)
+                if far[0] != 0:
+                    serving.kill()
+                near = harness.finish(serving, seconds)
+            if "REJECTED" not in near.output + far[1]:
+                break
+        self.assertEqual((near.code, far[0]), (0, 0), f"here\n{near.output}\nthere\n{far[1]}")
+        return near.output, far[1]
+
+    def both_ways(self, server, client, expected):
+        for server_is in ["guest", "host"]:
+            with self.subTest(server=server, on=server_is):
+                for text in self.connect(server, client, server_is):
+                    self.assertRegex(text, expected)
+
+    def test_connections(self):
+        options = "-c 3 -C 20 -S 4000"
+        self.both_ways(f"ucmatose {options}", f"ucmatose -s {{}} {options}", "return status 0")
+        self.both_ways("rdma_server", "rdma_client -s {}", "end 0")
+        options = "-v -V -C 10 -S 300"
+        self.both_ways(f"rping -s {options}", f"rping -c -a {{}} {options}", "rdma-ping-9: ")
+
+    def test_datagram_services(self):
+        options = "-c 2 -C 20 -S 900"
+        self.both_ways(f"udaddy {options}", f"udaddy -s {{}} {options}", "return status 0")
+
+    def test_rsockets(self):
+        """Bytes verified by the programs, those in mapped memory (riostream) too."""
+        for program, mode in itertools.product(["rstream", "riostream"], "bn" if LONG else "b"):
+            command = f"{program} -T {mode} -T v -S 70000 -C 20 -I 2"
+            self.both_ways(command, command + " -s {}", r"(?m)^custom\s+68k\s")
+
+
 if __name__ == "__main__":
     harness.main()

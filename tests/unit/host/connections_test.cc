@@ -140,6 +140,43 @@ TEST_F(Connections, NobodyListensIsAReject) {
   EXPECT_EQ(client.receive(), "8");
 }
 
+// perftest's server closes one listener and opens the next while its client connects again.
+TEST_F(Connections, ARequestBetweenTwoListenersWaits) {
+  Child server([](int socket) {
+    const CmBinding first = listen();
+    say(socket, "listens");
+    hear(socket);
+    port().release(first);
+    say(socket, "left");
+    hear(socket);
+    const CmBinding next = listen();
+    serve_one();
+    say(socket, "served");
+    port().release(next);
+    hear(socket);
+  });
+  ASSERT_EQ(server.receive(), "listens");
+  server.send("leave");
+  ASSERT_EQ(server.receive(), "left");
+  Child client([](int socket) {
+    say(socket, "asks");
+    connect_one();
+    say(socket, "connected");
+  });
+  ASSERT_EQ(client.receive(), "asks");
+  EXPECT_EQ(client.receive(150), "") << "nobody has answered yet";
+  server.send("again");
+  EXPECT_EQ(client.receive(), "connected");
+  EXPECT_EQ(server.receive(), "served");
+  // Nobody comes back this time: the answer is as it was, only later.
+  Child late([](int socket) {
+    DEMAND(port().connect(request()).has_value());
+    say(socket, std::to_string(expect(cm::EventType::kRejected).status));
+  });
+  EXPECT_EQ(late.receive(300), "");
+  EXPECT_EQ(late.receive(), "8");
+}
+
 TEST_F(Connections, APortHasOneOwnerAndIsFreeAfterItsDeath) {
   Child owner([](int socket) {
     listen();

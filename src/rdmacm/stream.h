@@ -25,7 +25,8 @@ inline constexpr uint32_t kReceives = 400;  // some more: the protocol's control
 inline constexpr uint32_t kSlotBytes = 16384;
 inline constexpr uint32_t kSendSlots = 32;
 inline constexpr uint32_t kControlMessages = 4;  // from no slot, in flight at most
-inline constexpr uint32_t kMaxMappings = 32512;  // what the greeting can say
+// wr_ids: of a write from a slot its number, of one from none, and of a receive.
+inline constexpr uint64_t kControlId = kSendSlots, kReceiveId = kSendSlots + 1;
 
 enum class StreamState : uint8_t { kFresh, kListening, kConnecting, kConnected, kEnded };
 

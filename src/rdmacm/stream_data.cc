@@ -13,9 +13,6 @@
 namespace verbena::rdmacm {
 namespace {
 
-constexpr uint64_t kControlId = kSendSlots;      // wr_id of a write from no slot
-constexpr uint64_t kReceiveId = kSendSlots + 1;  // of a receive
-
 bool post(Stream& stream, ibv_send_wr& wr) {
   ibv_send_wr* bad = nullptr;
   if (ibv_post_send(stream.id->qp, &wr, &bad) == 0) return true;

@@ -5,6 +5,7 @@ it."""
 import re
 
 import harness
+import rdmacm_test
 from harness import NEAR, AppTest, environment, free_port
 
 ROADS = {"local": {}, "wire": {"VERBENA_LOCAL": "off"}}
@@ -45,6 +46,27 @@ class Programs(AppTest):
 
     def test_send(self):
         self.perftest("ib_send_bw", "-e")
+
+
+class Connections(rdmacm_test.Cm):
+    """The same for librdmacm."""
+
+    def go(self, pattern, *command):
+        for road, extra in ROADS.items():
+            with self.subTest(program=command[0], road=road):
+                for outcome in self.cm_pair([*command], [*command, "-s", NEAR], **extra):
+                    self.assertRegex(outcome.output, re.compile(pattern, re.M))
+
+    def test_connections(self):
+        self.go("return status 0", "ucmatose", "-c", "3", "-C", "20", "-p", str(free_port()))
+
+    def test_datagram_services(self):
+        self.go("return status 0", "udaddy", "-c", "2", "-C", "20")
+
+    def test_rsockets(self):
+        for program in ("rstream", "riostream"):
+            self.go(r"^custom\s+68k\s", program, "-T", "b", "-T", "v", "-S", "70000", "-C", "20",
+                    "-I", "2", "-p", str(free_port()))
 
 
 if __name__ == "__main__":

@@ -272,16 +272,15 @@ TEST_F(Events, synchronous_calls_wait_and_say_why_they_failed) {
   EXPECT_EQ(id->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
   rdma_conn_param param{};
   std::thread peer([] {
-    while (fake().calls.back() != "connect") std::this_thread::yield();
+    fake().await_connects(1);
     cm::Event event = fake().event(cm::EventType::kUnreachable);
     event.status = -ETIMEDOUT;
     fake().emit(std::move(event));
   });
   EXPECT_REFUSED(ETIMEDOUT, rdma_connect(id, &param));
   peer.join();
-  fake().calls.push_back("");
   std::thread again([] {
-    while (fake().calls.back() != "connect") std::this_thread::yield();
+    fake().await_connects(2);
     cm::Event event = fake().event(cm::EventType::kRejected);
     event.status = 8;
     fake().emit(std::move(event));

@@ -7,6 +7,8 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 extern "C" verbena::host::CmPort* verbena_rdmacm_port() {
   return &verbena::test::fake();
@@ -65,7 +67,12 @@ Result<cm::Handle> FakePort::connect(const cm::ConnectRequest& wanted,
   request = wanted;
   last = {next_++, 1};
   known(last);
+  std::atomic_ref(connects_).fetch_add(1);
   return last;
+}
+
+void FakePort::await_connects(uint32_t count) {
+  while (std::atomic_ref(connects_).load() < count) std::this_thread::yield();
 }
 
 Result<void> FakePort::accept(cm::Handle, const cm::QpParameters& qp,

@@ -46,6 +46,8 @@ class FakePort final : public host::CmPort {
   cm::Event event(cm::EventType type) const;  // of `last`
   void emit_response(uint32_t qpn);
   void emit_request(bool datagram = false);  // to the listener bound last; `last`: its connection
+  // Waits, on another thread, until the program has asked for that many connections.
+  void await_connects(uint32_t count);
   void clear();
   Forked fork_callback() const { return forked_; }
 
@@ -69,6 +71,7 @@ class FakePort final : public host::CmPort {
   Sink sink_ = nullptr;
   Forked forked_ = nullptr;
   uint32_t next_ = 1;
+  uint32_t connects_ = 0;  // by std::atomic_ref
 };
 
 FakePort& fake();

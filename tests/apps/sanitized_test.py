@@ -63,7 +63,8 @@ class Connections(rdmacm_test.Cm):
 
     def test_datagram_services(self):
         """Not udaddy: all its receives are to one buffer, which it reads meanwhile."""
-        self.go(r"^ 2\s+100\s", "ib_send_lat", "-R", "-c", "UD", "-n", "100", "-p", str(free_port()))
+        self.go(r"^ 2\s+100\s", "ib_send_lat", "-R", "-c", "UD", "-n", "100", "-p",
+                str(free_port()))
 
     def test_rsockets(self):
         for program in ("rstream", "riostream"):

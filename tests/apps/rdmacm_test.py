@@ -228,13 +228,6 @@ class Rsockets(Cm):
     def test_riostream_verifies_mapped_memory(self):
         self.verified("riostream")
 
-    def test_every_size(self):
-        """Two connections one after the other. Not riostream: both ends spin on memory without a
-        call, a hundred thousand times, which takes minutes on two processors."""
-        command = ["rstream", "-p", str(free_port()), "-T", "v"]
-        _, asked = self.cm_pair(command, [*command, "-s", NEAR], seconds=60)
-        self.assertRegex(asked.output, r"(?m)^1m_bw\s+1m\s")
-
     def test_rcopy(self):
         with tempfile.TemporaryDirectory() as folder:
             source, target = os.path.join(folder, "a"), os.path.join(folder, "b")

@@ -29,7 +29,7 @@ Destination by_service(uint64_t service, const uint8_t* private_data) {
 
 std::optional<Destination> destination_of(std::span<const uint8_t> mad) {
   if (!is_cm_mad(mad)) return std::nullopt;
-  switch (static_cast<CmAttribute>(static_cast<uint16_t>(load<MadHeader>(mad.data()).attribute))) {
+  switch (attribute_of(load<MadHeader>(mad.data()))) {
     case CmAttribute::kReq: {
       const auto req = body_of<CmReq>(mad);
       return by_service(req.service_id, req.private_data);
@@ -50,7 +50,7 @@ std::optional<Mad> answer_for_nobody(std::span<const uint8_t> mad) {
   const auto header = load<MadHeader>(mad.data());
   const uint64_t transaction = header.transaction_id;
   const auto ids = body_of<CmRtu>(mad);
-  switch (static_cast<CmAttribute>(static_cast<uint16_t>(header.attribute))) {
+  switch (attribute_of(header)) {
     case CmAttribute::kReq:
       return make_rej(transaction, 0, ids.local_comm_id, kOfReq, kRejInvalidService);
     case CmAttribute::kRep:

@@ -71,6 +71,7 @@ struct Manager::Impl {
 
   Impl(Manager& owner, const Options& opts) : manager(owner), options(opts), prng(opts.seed) {
     next_id = static_cast<uint32_t>(prng.next());
+    next_generation = opts.first_generation;
     transaction_high = prng.next() << 32;
     connections.emplace_back();  // index 0: none
   }
@@ -84,6 +85,7 @@ struct Manager::Impl {
   void set_state(Connection& c, State state);
   void arm(Connection& c, Instant deadline);
   void leave_lookups(Connection& c);
+  void free_queue_pair(const Connection& c);
   void become_idle(Connection& c);
   void release(Connection& c);
   void taken(Connection& c);

@@ -77,6 +77,11 @@ constexpr Duration code_time(uint8_t code, uint8_t low, uint8_t high) {
 constexpr Duration response_time(uint8_t code) {
   return code_time(code, 8, 26);
 }
+// For which a refusal is repeated to the peer that repeats its request: until it has asked twice
+// more, at most 17 s, so that nobody fills the table with refused requests for minutes.
+constexpr Duration linger_time(uint8_t code) {
+  return code_time(code, 8, 21) * 2;
+}
 // Twice a packet's life time, of a path with this ACK timeout; at most 17 s.
 constexpr Duration timewait(uint8_t ack_timeout) {
   return code_time(ack_timeout, 0, 22);

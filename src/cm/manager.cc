@@ -106,7 +106,7 @@ void Manager::close_listener(Instant now, Handle handle) {
 }
 
 Result<Handle> Manager::connect(Instant now, const ConnectRequest& request) {
-  const bool datagram = request.space == PortSpace::kUdp || request.space == PortSpace::kIpoib;
+  const bool datagram = is_datagram(request.space);
   const size_t room = datagram ? kSidrUserBytes : kReqUserBytes;
   if (request.private_data.size() > room) return too_long(request.private_data.size(), room);
   Connection* c = impl_->create();
@@ -122,7 +122,7 @@ Result<Handle> Manager::connect(Instant now, const ConnectRequest& request) {
   c->ack_timeout = request.ack_timeout;
   c->max_retries = options.max_retries & 15;
   c->wait = response_time(options.response_timeout);
-  c->linger = c->wait * 2;
+  c->linger = linger_time(options.response_timeout);
   impl_->set_state(*c, datagram ? State::kSidrReqSent : State::kReqSent);
   impl_->send_waiting(now, *c,
                       datagram ? make_sidr_req(request, c->local_id, c->transaction_id)
@@ -289,6 +289,14 @@ std::vector<Row> Manager::rows() const {
     if (Row row = impl_->row_of(c); row.state != State::kIdle) rows.push_back(row);
   }
   return rows;
+}
+
+const Options& Manager::options() const {
+  return impl_->options;
+}
+
+uint32_t Manager::next_generation() const {
+  return impl_->next_generation;
 }
 
 size_t Manager::connection_count() const {

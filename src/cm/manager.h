@@ -18,10 +18,11 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "engine/address.h"
+#include "wire/cm_mad.h"
 
 namespace verbena::cm {
 
-inline constexpr size_t kMadBytes = 256;
+using wire::kMadBytes;
 inline constexpr uint32_t kMaxConnections = 65536;  // of a process, incl. timewait
 inline constexpr size_t kMaxListeners = 16384;
 inline constexpr uint32_t kDefaultBacklog = 1024;  // as Linux
@@ -32,6 +33,11 @@ enum class PortSpace : uint16_t { kIpoib = 0x0002, kTcp = 0x0106, kUdp = 0x0111,
 // (port space << 16) | port, as rdma_cm numbers services.
 constexpr uint64_t service_id(PortSpace space, uint16_t port) {
   return uint64_t{static_cast<uint16_t>(space)} << 16 | port;
+}
+
+// Whether peers ask for a service of that space with a SIDR_REQ; all others are connected to.
+constexpr bool is_datagram(PortSpace space) {
+  return space == PortSpace::kUdp || space == PortSpace::kIpoib;
 }
 
 struct Handle {
@@ -124,8 +130,13 @@ struct OutgoingMad {
 struct Options {
   // Comm ids, request ids: (slot << 24) | 24 bits, so that a host's broker finds the process.
   uint8_t slot = 1;
-  uint64_t seed = 1;              // of the first comm ids, PSN-like values, transaction ids
-  uint64_t ca_guid = 0;           // never 0 on the wire: rdma_cm of Linux refuses a node GUID of 0
+  uint64_t seed = 1;  // of the first comm ids, PSN-like values, transaction ids
+  // Never 0 on the wire: rdma_cm of Linux refuses a node GUID of 0. Not the node GUID here but a
+  // random number of each process: Linux knows a peer's comm ids and queue pairs by it, and keeps
+  // those of a process that ended until its own time-outs, while the next process may have the same
+  // slot, and a container of another host the same MAC address.
+  uint64_t ca_guid = 0;
+  uint32_t first_generation = 1;  // of the handles: those given out before a fork answer nothing
   uint8_t response_timeout = 20;  // 4.096 us * 2^n that a peer is given to answer
   uint8_t max_retries = 15;
   // A REQ for a port that is bound and not yet listening waits this long for the listen(): programs
@@ -215,6 +226,8 @@ class Manager {
   std::vector<Row> rows() const;
   std::vector<ChangedRow>& changed_rows() { return changed_rows_; }
   size_t connection_count() const;  // incl. timewait
+  const Options& options() const;
+  uint32_t next_generation() const;  // of the next handle
   // The cause of every REJ sent, REJ received, time-out and dropped MAD, for the explain log.
   std::vector<std::string>& explanations() { return explanations_; }
 

@@ -27,10 +27,15 @@ int match(const Listener& listener, const Incoming& incoming) {
   return !(listener.one_family && wanted.is_ipv4());
 }
 
+// A peer, perhaps one that was started again, gives the comm id of something over to something new.
+bool is_reused(const Connection& older, uint64_t transaction) {
+  return older.state == State::kTimewait && older.transaction_id != transaction;
+}
+
 }  // namespace
 
 void Manager::Impl::dispatch(Instant now, const Route& back, std::span<const uint8_t> mad) {
-  switch (static_cast<CmAttribute>(static_cast<uint16_t>(load<MadHeader>(mad.data()).attribute))) {
+  switch (attribute_of(load<MadHeader>(mad.data()))) {
     case CmAttribute::kReq:
       return on_req(now, back, mad);
     case CmAttribute::kMra:
@@ -86,7 +91,8 @@ bool Manager::Impl::hold(Instant now, const Route& back, std::span<const uint8_t
 }
 
 // IBA 12.9.8.3.1: the peer's queue pair is connected as far as we know. True when it was, and was
-// said so.
+// said so. One in timewait is not, as for Linux: the peer knows best when its own number has
+// rested, and a program that is run twice in a row may have the same one.
 bool Manager::Impl::is_stale(Instant now, const Route& back, uint64_t transaction,
                              const CmReq& req) {
   const auto found = queue_pairs.find(QpKey{back.destination, req.qpn});
@@ -104,13 +110,17 @@ void Manager::Impl::on_req(Instant now, const Route& back, std::span<const uint8
   const auto req = body_of<CmReq>(mad);
   const uint64_t transaction = load<MadHeader>(mad.data()).transaction_id;
   const auto repeated = peers.find(PeerKey{back.destination, req.local_comm_id, false});
-  if (repeated != peers.end())
-    return on_repeated_req(now, connections[repeated->second], transaction, req);
+  if (repeated != peers.end()) {
+    Connection& older = connections[repeated->second];
+    if (!is_reused(older, transaction)) return on_repeated_req(now, older, transaction, req);
+    peers.erase(repeated);
+  }
 
   Incoming incoming;
   uint16_t reason = read_req(req, back, incoming);
   Listener* listener = reason == 0 ? listener_for(incoming) : nullptr;
-  if (reason == 0 && (req.service_id >> 32 != 0 || !listener)) reason = kRejInvalidService;
+  const bool connects = req.service_id >> 32 == 0 && !is_datagram(incoming.space);
+  if (reason == 0 && (!connects || !listener)) reason = kRejInvalidService;
   if (reason != 0) {
     explain(fmt::format("rejected a request of {} for port {}: reason {}",
                         address_text(back.destination), incoming.destination_port, reason));
@@ -135,7 +145,7 @@ void Manager::Impl::on_req(Instant now, const Route& back, std::span<const uint8
   c->ack_timeout = incoming.ack_timeout;
   c->max_retries = req.retries >> 4;
   c->wait = response_time(req.local_timeout >> 3);
-  c->linger = response_time(req.remote_timeout >> 3) * 2;
+  c->linger = linger_time(req.remote_timeout >> 3);
   peers[{back.destination, c->remote_id, false}] = c->handle.index;
   queue_pairs[{back.destination, c->remote_qpn}] = c->handle.index;
   set_state(*c, State::kReqReceived);
@@ -183,13 +193,17 @@ void Manager::Impl::on_repeated_req(Instant now, Connection& c, uint64_t transac
 
 void Manager::Impl::on_sidr_req(Instant now, const Route& back, std::span<const uint8_t> mad) {
   const auto req = body_of<CmSidrReq>(mad);
+  const uint64_t transaction = load<MadHeader>(mad.data()).transaction_id;
   const auto repeated = peers.find(PeerKey{back.destination, req.request_id, true});
   if (repeated != peers.end()) {
-    ++manager.counters_.duplicates;
     Connection& c = connections[repeated->second];
-    if (c.state != State::kTimewait || !c.has_last) return;
-    send(c.route, c.last);
-    return arm(c, now + c.linger);
+    if (!is_reused(c, transaction)) {
+      ++manager.counters_.duplicates;
+      if (c.state != State::kTimewait || !c.has_last) return;
+      send(c.route, c.last);
+      return arm(c, now + c.linger);
+    }
+    peers.erase(repeated);
   }
   const uint64_t service = req.service_id;
   Incoming incoming;
@@ -199,9 +213,10 @@ void Manager::Impl::on_sidr_req(Instant now, const Route& back, std::span<const 
   incoming.datagram = true;
   incoming.pkey = req.pkey;
   const bool read = read_ip_header(req.private_data, incoming);
-  Listener* listener = read && service >> 32 == 0 ? listener_for(incoming) : nullptr;
+  const bool datagrams = service >> 32 == 0 && is_datagram(incoming.space);
+  Listener* listener = read && datagrams ? listener_for(incoming) : nullptr;
   if (!listener) {
-    explain(fmt::format("refused a SIDR_REQ of {} for port {}: nobody listens",
+    explain(fmt::format("refused a SIDR_REQ of {} for port {}: no datagram service",
                         address_text(back.destination), incoming.destination_port));
     return send(back, *answer_for_nobody(mad));
   }
@@ -214,9 +229,9 @@ void Manager::Impl::on_sidr_req(Instant now, const Route& back, std::span<const 
   c->datagram = true;
   c->route = back;
   c->service = service;
-  c->transaction_id = load<MadHeader>(mad.data()).transaction_id;
+  c->transaction_id = transaction;
   c->remote_id = req.request_id;
-  c->linger = response_time(options.response_timeout) * 2;
+  c->linger = linger_time(options.response_timeout);
   peers[{back.destination, c->remote_id, true}] = c->handle.index;
   set_state(*c, State::kSidrReqReceived);
   deliver(*c, *listener, std::move(incoming),

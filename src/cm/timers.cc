@@ -76,12 +76,15 @@ void Manager::Impl::arm(Connection& c, Instant deadline) {
 // No MAD finds it any more.
 void Manager::Impl::leave_lookups(Connection& c) {
   ids.erase(c.local_id);
-  const auto erase_own = [&c](auto& map, const auto& key) {
-    const auto found = map.find(key);
-    if (found != map.end() && found->second == c.handle.index) map.erase(found);
-  };
-  erase_own(peers, PeerKey{c.route.destination, c.remote_id, c.datagram});
-  erase_own(queue_pairs, QpKey{c.route.destination, c.remote_qpn});
+  const auto found = peers.find(PeerKey{c.route.destination, c.remote_id, c.datagram});
+  if (found != peers.end() && found->second == c.handle.index) peers.erase(found);
+  free_queue_pair(c);
+}
+
+// The peer may connect it again.
+void Manager::Impl::free_queue_pair(const Connection& c) {
+  const auto found = queue_pairs.find(QpKey{c.route.destination, c.remote_qpn});
+  if (found != queue_pairs.end() && found->second == c.handle.index) queue_pairs.erase(found);
 }
 
 void Manager::Impl::become_idle(Connection& c) {
@@ -123,22 +126,21 @@ void Manager::Impl::send_waiting(Instant now, Connection& c, const Mad& mad) {
   arm(c, now + c.wait);
 }
 
-// IBA 12.9.8.4: queue pair numbers rest until no packet of the connection can be on the way.
+// IBA 12.9.8.4: our queue pair's number rests until no packet of the connection can be on the way.
 void Manager::Impl::enter_timewait(Instant now, Connection& c, bool tells_exit) {
   taken(c);
+  free_queue_pair(c);
   c.has_last = false;
   c.tells_exit = tells_exit;
   set_state(c, State::kTimewait);
   arm(c, now + timewait(c.ack_timeout));
 }
 
-// Over for the program; requests that the peer repeats meet the last answer again. The peer's queue
-// pair was never used, so it may ask again at once.
+// Over for the program; requests that the peer repeats meet the last answer again.
 void Manager::Impl::linger(Instant now, Connection& c) {
   taken(c);
   c.tells_exit = false;
-  const auto found = queue_pairs.find(QpKey{c.route.destination, c.remote_qpn});
-  if (found != queue_pairs.end() && found->second == c.handle.index) queue_pairs.erase(found);
+  free_queue_pair(c);
   set_state(c, State::kTimewait);
   arm(c, now + c.linger);
 }

@@ -182,16 +182,18 @@ static_assert(sizeof(CmSidrRep) == kCmBodyBytes && alignof(CmSidrRep) == 1);
 static_assert(offsetof(CmSidrRep, service_id) == 12 && offsetof(CmSidrRep, private_data) == 96);
 static_assert(sizeof(CmIpHeader) == 36 && alignof(CmIpHeader) == 1);
 
-// The header of a connection manager's MAD, or false: another size, version, class or method.
+inline CmAttribute attribute_of(const MadHeader& header) {
+  return static_cast<CmAttribute>(static_cast<uint16_t>(header.attribute));
+}
+
+// Whether this is a connection manager's MAD: its size, version, class, method and attribute.
 inline bool is_cm_mad(std::span<const uint8_t> mad) {
   if (mad.size() != kMadBytes) return false;
   const MadHeader header = load<MadHeader>(mad.data());
-  const auto attribute = static_cast<uint16_t>(header.attribute);
   return header.base_version == MadHeader::kBaseVersion &&
          header.management_class == MadHeader::kClassCm &&
          header.class_version == MadHeader::kCmVersion && header.method == MadHeader::kMethodSend &&
-         attribute >= static_cast<uint16_t>(CmAttribute::kReq) &&
-         attribute <= static_cast<uint16_t>(CmAttribute::kApr);
+         attribute_of(header) >= CmAttribute::kReq && attribute_of(header) <= CmAttribute::kApr;
 }
 
 }  // namespace verbena::wire

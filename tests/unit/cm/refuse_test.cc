@@ -96,6 +96,104 @@ TEST(Refuse, StaleConnection) {
   EXPECT_EQ(rig.b->state(rig.passive), State::kTimewait);
 }
 
+// A client that is run twice in a row may get the same slot and the same queue pair number.
+TEST(Refuse, TheSameQueuePairIsWelcomeInTimewait) {
+  Rig rig;
+  rig.to_established();
+  EXPECT_TRUE(rig.a->disconnect(rig.now, rig.active));
+  rig.exchange();
+  Rig::next(*rig.b, EventType::kDisconnected);
+  EXPECT_TRUE(rig.b->disconnect(rig.now, rig.passive));
+  rig.exchange();
+  ASSERT_EQ(rig.b->state(rig.passive), State::kTimewait);
+  Options other = Rig::options(1);
+  other.seed = 99;
+  rig.a = std::make_unique<Manager>(other);
+  const Handle first = rig.passive;
+  rig.to_rep_sent();
+  EXPECT_NE(rig.passive, first);
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.a, EventType::kResponse).qp.qpn, 0x020033u);
+  EXPECT_TRUE(rig.a->establish(rig.now, rig.active));
+  rig.exchange();
+  Rig::next(*rig.b, EventType::kEstablished);
+  // The first one's end does not take the second one's queue pair away.
+  rig.pass(timewait(19));
+  Rig::next(*rig.b, EventType::kTimewaitExit);
+  rig.a = std::make_unique<Manager>(Rig::options(1));
+  rig.a->connect(rig.now, rig.request());
+  rig.exchange();
+  EXPECT_EQ(Rig::next(*rig.a, EventType::kRejected).status, 10) << "that one is connected";
+}
+
+// The same comm id too, as of a peer that counts them from one.
+TEST(Refuse, TheSameCommIdIsWelcomeInTimewait) {
+  for (PortSpace space : {PortSpace::kTcp, PortSpace::kUdp}) {
+    Rig rig;
+    rig.listen(space);
+    rig.active = *rig.a->connect(rig.now, rig.request(space));
+    OutgoingMad req = Rig::taken(*rig.a)[0];
+    rig.deliver(*rig.b, req);
+    EXPECT_TRUE(rig.b->reject(rig.now, Rig::next(*rig.b, EventType::kRequest).connection, 28, {}));
+    Rig::taken(*rig.b);
+    req.bytes[15] ^= 1;  // another transaction
+    rig.deliver(*rig.b, req);
+    const Handle second = Rig::next(*rig.b, EventType::kRequest).connection;
+    EXPECT_TRUE(rig.b->accept(rig.now, second, rig.answer(), {}));
+    rig.pass(seconds(20));  // the first one's end
+    rig.deliver(*rig.b, req);
+    EXPECT_TRUE(rig.b->events().empty() || space == PortSpace::kUdp);
+  }
+}
+
+// Only datagram services are looked up, and only the others are connected to.
+TEST(Refuse, TheMadMustFitThePortSpace) {
+  Rig rig;
+  rig.listen(PortSpace::kTcp);
+  rig.listen(PortSpace::kUdp);
+  rig.listen(PortSpace::kIpoib);
+  rig.listen(PortSpace::kIb);
+  for (PortSpace space : {PortSpace::kUdp, PortSpace::kIpoib}) {
+    rig.b->receive(rig.now, Rig::to_a(), make_req(rig.request(space), Rig::options(1), 5, 6));
+    const auto answers = Rig::taken(*rig.b);
+    ASSERT_EQ(Rig::attributes(answers), std::vector<uint16_t>{0x12});
+    EXPECT_EQ(body_of<wire::CmRej>(answers[0].bytes).reason, kRejInvalidService);
+  }
+  for (PortSpace space : {PortSpace::kTcp, PortSpace::kIb}) {
+    rig.b->receive(rig.now, Rig::to_a(), make_sidr_req(rig.request(space), 5, 6));
+    const auto answers = Rig::taken(*rig.b);
+    ASSERT_EQ(Rig::attributes(answers), std::vector<uint16_t>{0x18});
+    EXPECT_EQ(body_of<wire::CmSidrRep>(answers[0].bytes).status, kSidrUnsupported);
+  }
+  EXPECT_TRUE(rig.b->events().empty());
+  EXPECT_EQ(rig.b->connection_count(), 0u);
+}
+
+// However long the peer says that it waits, a refused request is forgotten in 17 s.
+TEST(Refuse, RefusedRequestsAreForgottenSoon) {
+  Rig rig;
+  rig.listen();
+  ConnectRequest request = rig.request();
+  Options patient = Rig::options(1);
+  patient.response_timeout = 31;
+  rig.b->receive(rig.now, Rig::to_a(), make_req(request, patient, 5, 6));
+  EXPECT_TRUE(rig.b->reject(rig.now, Rig::next(*rig.b, EventType::kRequest).connection, 28, {}));
+  EXPECT_EQ(rig.b->next_deadline(), rig.now + nanoseconds(4096 * (int64_t{1} << 22)));
+}
+
+TEST(Refuse, HandlesStartWhereAnotherManagerStopped) {
+  Rig rig;
+  const Handle before = *rig.a->connect(rig.now, rig.request());
+  Options options = Rig::options(1);
+  options.first_generation = rig.a->next_generation();
+  rig.a = std::make_unique<Manager>(options);
+  const Handle after = *rig.a->connect(rig.now, rig.request());
+  EXPECT_EQ(after.index, before.index);
+  EXPECT_EQ(after.generation, before.generation + 1);
+  rig.a->destroy(rig.now, before);
+  EXPECT_EQ(rig.a->state(after), State::kReqSent);
+}
+
 TEST(Refuse, CommIdOfAnother) {
   Rig rig;
   rig.listen();

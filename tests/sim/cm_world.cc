@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "cm/mads.h"
+
 namespace verbena::sim::test {
 
 using cm::EventType;
@@ -67,7 +69,7 @@ void CmWorld::connect(size_t host) {
   request.ack_timeout = 14;
   const auto handle = hosts_[host].manager->connect(now_, request);
   if (!handle) return fail("connect: " + handle.error().message);
-  hosts_[host].programs.push_back({*handle, true, request.space == cm::PortSpace::kUdp, false, 0});
+  hosts_[host].programs.push_back({*handle, true, request.space == cm::PortSpace::kUdp});
 }
 
 void CmWorld::open(size_t host) {
@@ -121,7 +123,85 @@ void CmWorld::act(size_t host) {
   touch(host, programs[prng_.below(programs.size())]);
 }
 
+// Every queue pair asks once here. Its REQ may be lost, repeated and late, and even come when the
+// refusal before is forgotten; never while the first request is more than a memory.
+void CmWorld::check_request(size_t host, const Program& program) {
+  for (const Program& other : hosts_[host].programs) {
+    if (&other == &program || other.active || other.datagram || other.peer_qpn != program.peer_qpn)
+      continue;
+    const State state = hosts_[host].manager->state(other.handle);
+    const bool over = state == State::kIdle || state == State::kTimewait;
+    if (loss_ppm_ == 0 || !over)
+      fail(fmt::format("a second request of queue pair {:#x}, the first is in state {}{}",
+                       program.peer_qpn, cm::state_name(state),
+                       other.destroyed ? ", destroyed" : ""));
+  }
+}
+
+// The passive end gives up after all its tries, and only a peer that said nothing.
+void CmWorld::check_unreachable(const Program& program) {
+  const Attempt& attempt = attempts_[program.peer_qpn];
+  constexpr uint32_t kTries = 16;
+  if (attempt.confirmed)
+    fail(fmt::format("unreachable, though queue pair {:#x} has confirmed", program.peer_qpn));
+  if (attempt.reps < kTries)
+    fail(fmt::format("unreachable after {} replies to queue pair {:#x}", attempt.reps,
+                     program.peer_qpn));
+}
+
+// The comm id of an established end that this REP reaches, which means that its RTU was lost; or 0.
+uint32_t CmWorld::owes_rtu(const InFlight& mad) const {
+  const auto& bytes = mad.mad.bytes;
+  const auto header = wire::load<wire::MadHeader>(bytes.data());
+  if (wire::attribute_of(header) != wire::CmAttribute::kRep) return 0;
+  const auto rep = cm::body_of<wire::CmRep>(bytes);
+  for (const cm::Row& row : hosts_[mad.to].manager->rows())
+    if (row.state == State::kEstablished && row.local_comm_id == rep.remote_comm_id &&
+        row.remote_comm_id == rep.local_comm_id)
+      return row.local_comm_id;
+  return 0;
+}
+
+void CmWorld::check_rtu(size_t host, uint32_t comm_id) {
+  for (const cm::OutgoingMad& mad : hosts_[host].manager->outgoing()) {
+    const auto header = wire::load<wire::MadHeader>(mad.bytes.data());
+    if (wire::attribute_of(header) == wire::CmAttribute::kRtu &&
+        cm::body_of<wire::CmRtu>(mad.bytes).local_comm_id == comm_id)
+      return;
+  }
+  fail(fmt::format("a repeated REP to {:#x} meets no RTU", comm_id));
+}
+
+// Reads along who is connected to whom.
+void CmWorld::watch_road(const cm::OutgoingMad& mad, bool arrives) {
+  using namespace wire;
+  switch (attribute_of(load<MadHeader>(mad.bytes.data()))) {
+    case CmAttribute::kReq: {
+      const auto req = cm::body_of<CmReq>(mad.bytes);
+      active_ids_[req.local_comm_id] = req.qpn;
+      return;
+    }
+    case CmAttribute::kRep: {
+      const auto rep = cm::body_of<CmRep>(mad.bytes);
+      const auto active = active_ids_.find(rep.remote_comm_id);
+      if (active == active_ids_.end() || arrives) return;
+      passive_ids_[rep.local_comm_id] = active->second;
+      ++attempts_[active->second].reps;
+      return;
+    }
+    case CmAttribute::kRtu:
+    case CmAttribute::kDreq: {
+      const auto passive = passive_ids_.find(cm::body_of<CmRtu>(mad.bytes).remote_comm_id);
+      if (passive != passive_ids_.end() && arrives) attempts_[passive->second].confirmed = true;
+      return;
+    }
+    default:
+      return;
+  }
+}
+
 void CmWorld::put(const cm::OutgoingMad& mad) {
+  watch_road(mad, false);
   for (size_t to = 0; to < hosts_.size(); ++to) {
     if (address(to) != mad.route.destination) continue;
     if (prng_.chance_ppm(loss_ppm_)) return;
@@ -205,8 +285,10 @@ void CmWorld::on_event(size_t host, const cm::Event& event) {
   if (found == programs.end()) {
     if (event.type != EventType::kRequest || !event.incoming)
       return fail("an event of a connection that nobody made");
-    programs.push_back({event.connection, false, event.incoming->datagram, false, 0});
+    programs.push_back({event.connection, false, event.incoming->datagram});
     found = programs.end() - 1;
+    found->peer_qpn = event.qp.qpn;
+    if (!found->datagram) check_request(host, *found);
   }
   if (event.type == EventType::kTimewaitExit &&
       hosts_[host].manager->state(event.connection) != State::kIdle)
@@ -214,6 +296,7 @@ void CmWorld::on_event(size_t host, const cm::Event& event) {
   // The program may have destroyed it between two events of one step.
   if (found->destroyed) return;
   check_order(*found, event.type);
+  if (event.type == EventType::kUnreachable && !found->active) check_unreachable(*found);
   found->seen |= bit(event.type);
   established_ += event.type == EventType::kEstablished;
   answer(host, *found, event);
@@ -245,7 +328,10 @@ Instant CmWorld::step(Instant next_act) {
     road_.erase(road_.begin());
     cm::Route back = mad.mad.route;
     std::swap(back.source, back.destination);
+    watch_road(mad.mad, true);
+    const uint32_t owing = owes_rtu(mad);
     hosts_[mad.to].manager->receive(now_, back, mad.mad.bytes);
+    if (owing != 0) check_rtu(mad.to, owing);
     collect(mad.to);
   }
   for (size_t i = 0; i < hosts_.size(); ++i) {

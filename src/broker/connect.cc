@@ -59,7 +59,23 @@ tl::unexpected<Error> silent() {
   return fail(ETIMEDOUT, "the broker does not answer (is verbena-broker stopped?)");
 }
 
+tl::unexpected<Error> malformed() {
+  return fail(EPROTO, "malformed answer of the broker");
+}
+
 }  // namespace
+
+bool is_reply(Reply& reply, size_t length) {
+  if (length != sizeof(Reply) || reply.magic != kProtocolMagic) return false;
+  reply.text[sizeof(reply.text) - 1] = 0;
+  return true;
+}
+
+Result<void> check_reply(const Reply& reply, RequestType type) {
+  if (reply.error != 0) return fail(reply.error, reply.text);
+  if (reply.type != type) return malformed();
+  return {};
+}
 
 bool is_lost_connection(const Error& error) {
   return error.code == EPIPE || error.code == ECONNRESET || error.code == ENOTCONN;
@@ -77,7 +93,6 @@ Result<void> put_request(int connection, Request& request, std::span<const int> 
 
 Result<Answer> hear_answer(int connection, const Request& request, int wait_ms) {
   const int64_t deadline = now_ms() + wait_ms;
-  bool was_reset = false;
   while (true) {
     Answer answer;
     const Reply& reply = answer.reply;
@@ -90,25 +105,17 @@ Result<Answer> hear_answer(int connection, const Request& request, int wait_ms) 
       ::poll(&wait, 1, static_cast<int>(left));
       continue;
     }
-    // The kernel tells that the broker hung up before it gives out what it said last.
-    if (message.error == ECONNRESET && !was_reset) {
-      was_reset = true;
-      continue;
-    }
-    const bool whole = message.length == sizeof(Reply) && reply.magic == kProtocolMagic;
+    const bool whole = is_reply(answer.reply, message.length);
     if (whole && reply.sequence != 0 && reply.sequence != request.sequence) continue;  // given up
     if (message.error != 0) {
       return fail(message.error,
                   std::string("cannot hear the broker: ") + std::strerror(message.error));
     }
     if (message.length == 0) return fail(ECONNRESET, "the broker ended");
-    if (whole && reply.error != 0) {
-      answer.reply.text[sizeof(reply.text) - 1] = 0;
-      return fail(reply.error, reply.text);
-    }
-    if (!whole || reply.sequence != request.sequence || reply.type != request.type) {
-      return fail(EPROTO, "malformed answer of the broker");
-    }
+    if (!whole) return malformed();
+    Result<void> said = check_reply(reply, request.type);
+    if (!said) return tl::unexpected<Error>(said.error());
+    if (reply.sequence != request.sequence) return malformed();
     return answer;
   }
 }

@@ -26,7 +26,11 @@ Result<void> put_request(int connection, Request& request, std::span<const int> 
 // Its answer, waiting at most so long (0: only what is there). Errors: ETIMEDOUT not yet, ask
 // again; is_lost_connection(); EPROTO; else a refusal, with the broker's own errno and sentence.
 Result<Answer> hear_answer(int connection, const Request& request, int wait_ms);
-// Both.
+// Whether `length` received bytes are a whole reply, whose text ends in any case.
+bool is_reply(Reply& reply, size_t length);
+// What a whole reply to a request of that type says. Errors: the broker's; EPROTO another type.
+Result<void> check_reply(const Reply& reply, RequestType type);
+// put_request() and hear_answer().
 Result<Answer> ask(int connection, Request request, std::span<const int> fds, int timeout_ms);
 
 // A connection to the broker that listens now; never waits. Errors: ECONNREFUSED no broker; EAGAIN

@@ -63,7 +63,7 @@ Management::Fate Server::deliver(const cm::Destination& to, const MadMessage& me
   if (!slot || !link::is_process_slot(*slot) || !custody_.lease(*slot).used) return Fate::kNobody;
   const int manager = custody_.lease(*slot).manager;
   // Between two brokers a process has none for a moment: its peer repeats the datagram.
-  if (manager < 0) return took_over_ ? Fate::kTaken : Fate::kNobody;
+  if (manager < 0) return now_ms() < lines_until_ ? Fate::kTaken : Fate::kNobody;
   send_message(manager, &message, sizeof(message), {}, MSG_DONTWAIT);
   return Fate::kTaken;
 }
@@ -73,9 +73,9 @@ Reply Server::manage(Connection& from, const Request& request) {
   if (!slot || *slot != request.slot || from.slot)
     return refuse(ESTALE, "no process of this host has this slot");
   LeaseRow& lease = custody_.lease(*slot);
-  auto older = connections_.find(lease.manager);
-  if (older != connections_.end()) older->second.slot = 0;
-  ports_.forget(*slot);
+  const int older = lease.manager;
+  end_management(*slot);
+  close_connection(older);  // mute and open, its process would wait on it for ever
   lease.manager = from.fd.get();
   from.slot = *slot;
   from.manages = true;

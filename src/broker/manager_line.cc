@@ -1,20 +1,24 @@
-// Answers and datagrams share the line; each begins with its own magic number.
+// Answers and datagrams share the line; each begins with its own magic number. What the broker has
+// no room for waits here, so that no caller does.
 #include "broker/manager_line.h"
 
-#include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "broker/connect.h"
+#include "broker/ports.h"
 
 namespace verbena::broker {
 namespace {
 
-constexpr int kAnswerMs = 2000;
 constexpr size_t kMaxWaiting = 4096;  // datagrams beyond are lost, and repeated by their senders
+constexpr size_t kMaxUnsent = 4 * PortTable::kMaxPerSlot;
+constexpr size_t kMaxExplanations = 64;  // not taken
+constexpr int kRefusedMs = 500;          // after a broker that said no
 
 bool same(const Service& a, const Service& b) {
   return a.space == b.space && a.port == b.port &&
@@ -24,104 +28,218 @@ bool same(const Service& a, const Service& b) {
 }  // namespace
 
 Result<void> ManagerLine::open() {
-  Result<link::Fd> connected = connect_now(name_);
-  if (!connected) return tl::unexpected<Error>(connected.error());
-  connection_ = std::move(*connected);
+  const int64_t deadline = now_ms() + kAnswerMs;
   Request hello;
   hello.type = RequestType::kManage;
   hello.token = token_;
   hello.slot = slot_;
-  Result<Reply> answer = ask(hello);
-  if (answer) return {};
-  connection_.reset();
-  return tl::unexpected<Error>(answer.error());
+  while (true) {
+    Result<link::Fd> connected = connect_now(name_);
+    Error error;
+    if (connected) {
+      const auto left = static_cast<int>(deadline - now_ms());
+      Result<Answer> answer = broker::ask(connected->get(), hello, {}, std::max(left, 0));
+      if (answer) {
+        connection_ = std::move(*connected);
+        return {};
+      }
+      error = answer.error();
+      if (!is_lost_connection(error)) return tl::unexpected<Error>(error);
+    } else {  // between two brokers, or one that is behind
+      error = connected.error();
+      if (error.code != ECONNREFUSED && error.code != EAGAIN) return tl::unexpected<Error>(error);
+    }
+    if (now_ms() >= deadline) return tl::unexpected<Error>(error);
+    const timespec pause{0, kLookMs * 1'000'000L};
+    ::nanosleep(&pause, nullptr);
+  }
 }
 
-ManagerLine::Heard ManagerLine::hear(Reply& reply) {
+Service* ManagerLine::find(const Service& service) {
+  const auto found = std::find_if(services_.begin(), services_.end(),
+                                  [&](const Service& known) { return same(known, service); });
+  return found == services_.end() ? nullptr : &*found;
+}
+
+void ManagerLine::explain(const std::string& text) {
+  if (explanations_.size() < kMaxExplanations) explanations_.push_back(text);
+}
+
+// --- what the process asks
+
+ManagerLine::Ticket ManagerLine::ask(const Service& service) {
+  while (++next_ticket_ == 0 || asked_.contains(next_ticket_)) {
+  }
+  Asked& asked = asked_[next_ticket_];
+  asked.service = service;
+  if (given_up_)
+    asked.answer = fail(ESTALE, "the broker of this host does not know this process any more");
+  else if (connection_.valid())
+    put(RequestType::kBindPort, service, next_ticket_);
+  return next_ticket_;
+}
+
+std::optional<Result<uint16_t>> ManagerLine::answer(Ticket ticket) {
+  const auto found = asked_.find(ticket);
+  if (found == asked_.end() || !found->second.answer) return std::nullopt;
+  std::optional<Result<uint16_t>> answer = std::move(found->second.answer);
+  asked_.erase(found);
+  return answer;
+}
+
+void ManagerLine::abandon(Ticket ticket) {
+  const auto found = asked_.find(ticket);
+  if (found == asked_.end()) return;
+  if (found->second.answer || !connection_.valid())
+    asked_.erase(found);
+  else
+    found->second.abandoned = true;
+}
+
+void ManagerLine::release(const Service& service) {
+  Service* known = find(service);
+  if (known == nullptr) return;
+  services_.erase(services_.begin() + (known - services_.data()));
+  if (connection_.valid()) put(RequestType::kReleasePort, service);
+}
+
+// --- what goes out
+
+void ManagerLine::put(RequestType type, const Service& service, Ticket ticket) {
+  if (unsent_.size() >= kMaxUnsent) return lose();  // the next connection is told how things are
+  Unsent& unsent = unsent_.emplace_back();
+  unsent.request.type = type;
+  unsent.request.service = service;
+  unsent.ticket = ticket;
+  flush();
+}
+
+void ManagerLine::flush() {
+  while (connection_.valid() && !unsent_.empty()) {
+    Unsent& next = unsent_.front();
+    const auto asked = asked_.find(next.ticket);
+    if (Result<void> put = put_request(connection_.get(), next.request); !put) {
+      if (put.error().code != ETIMEDOUT) lose();
+      return;
+    }
+    if (next.request.type == RequestType::kManage) hello_ = next.request.sequence;
+    if (asked != asked_.end()) asked->second.sequence = next.request.sequence;
+    unsent_.pop_front();
+  }
+}
+
+void ManagerLine::lose() {
+  connection_.reset();
+  unsent_.clear();
+  hello_ = 0;
+  std::erase_if(asked_, [](const auto& item) { return item.second.abandoned; });
+}
+
+// A port that another process took meanwhile is lost to us, as it would be after a reboot of the
+// machine; only such refusals are answered.
+void ManagerLine::tell_again() {
+  const int64_t now = now_ms();
+  if (given_up_ || now < next_try_ms_) return;
+  next_try_ms_ = now + kLookMs;
+  Result<link::Fd> connected = connect_now(name_);
+  if (!connected) return;
+  connection_ = std::move(*connected);
+  Unsent& hello = unsent_.emplace_back();
+  hello.request.type = RequestType::kManage;
+  hello.request.token = token_;
+  hello.request.slot = slot_;
+  for (const Service& service : services_) {
+    Unsent& known = unsent_.emplace_back();
+    known.request.type = RequestType::kBindPort;
+    known.request.service = service;
+    known.request.service.flags |= kServiceAgain;
+  }
+  for (auto& [ticket, asked] : asked_) {
+    if (asked.answer) continue;
+    Unsent& question = unsent_.emplace_back();
+    question.request.type = RequestType::kBindPort;
+    question.request.service = asked.service;
+    question.ticket = ticket;
+  }
+  flush();
+}
+
+// --- what comes in
+
+// False: nothing more is there.
+bool ManagerLine::hear() {
   alignas(8) uint8_t message[std::max(sizeof(Reply), sizeof(MadMessage))];
   const Received got = receive_message(connection_.get(), message, sizeof(message), MSG_DONTWAIT);
-  if (got.error == EAGAIN) return Heard::kNothing;
+  if (got.error == EAGAIN) return false;
   if (got.error != 0 || got.length == 0) {
-    connection_.reset();
-    return Heard::kLost;
+    lose();
+    return false;
   }
   uint32_t magic;
   std::memcpy(&magic, message, sizeof(magic));
   if (got.length == sizeof(MadMessage) && magic == kMadMagic) {
-    MadMessage mad;
-    std::memcpy(&mad, message, sizeof(mad));
-    if (waiting_.size() < kMaxWaiting) waiting_.push_back(mad);
-    return Heard::kMad;
+    if (waiting_.size() < kMaxWaiting) std::memcpy(&waiting_.emplace_back(), message, got.length);
+    return true;
   }
-  if (got.length != sizeof(Reply) || magic != kProtocolMagic) {
-    connection_.reset();
-    return Heard::kLost;
-  }
+  Reply reply;
   std::memcpy(&reply, message, sizeof(reply));
-  return Heard::kReply;
+  if (is_reply(reply, got.length))
+    on_reply(reply);
+  else
+    lose();
+  return connection_.valid();
 }
 
-Result<Reply> ManagerLine::ask(Request request) {
-  const auto lost = [] { return fail(ECONNRESET, "the broker ended"); };
-  Result<void> put = put_request(connection_.get(), request);
-  if (!put) return tl::unexpected<Error>(put.error());
-  const int64_t deadline = now_ms() + kAnswerMs;
-  while (true) {
-    Reply reply;
-    const Heard heard = hear(reply);
-    if (heard == Heard::kLost) return lost();
-    if (heard == Heard::kReply && reply.sequence == request.sequence) {
-      reply.text[sizeof(reply.text) - 1] = 0;
-      if (reply.error != 0) return fail(reply.error, reply.text);
-      return reply;
-    }
-    if (heard != Heard::kNothing) continue;
-    const int64_t left = deadline - now_ms();
-    if (left <= 0) return fail(ETIMEDOUT, "the broker does not answer (is it stopped?)");
-    pollfd wait{connection_.get(), POLLIN, 0};
-    ::poll(&wait, 1, static_cast<int>(left));
+void ManagerLine::on_reply(const Reply& reply) {
+  if (reply.sequence == hello_ || reply.sequence == 0)  // 0: said before it hangs up
+    return on_hello(check_reply(reply, RequestType::kManage));
+  const Result<void> said = check_reply(reply, RequestType::kBindPort);
+  for (const auto& [ticket, asked] : asked_)
+    if (asked.sequence == reply.sequence && !asked.answer)
+      return settle(ticket, said, static_cast<uint16_t>(reply.slot));
+  if (!said) explain("a port of this process is lost: " + said.error().message);
+}
+
+void ManagerLine::on_hello(const Result<void>& said) {
+  hello_ = 0;
+  if (said) return;
+  if (said.error().code == ESTALE) return give_up(said.error());
+  explain("no connection manager's line to the broker: " + said.error().message);
+  lose();
+  next_try_ms_ = now_ms() + kRefusedMs;
+}
+
+void ManagerLine::settle(Ticket ticket, const Result<void>& said, uint16_t port) {
+  Asked& asked = asked_.at(ticket);
+  const bool abandoned = asked.abandoned;
+  if (said) {
+    asked.service.port = port;
+    if ((asked.service.flags & kServiceListens) == 0)
+      services_.push_back(asked.service);
+    else if (Service* known = find(asked.service))
+      known->flags |= kServiceListens;
+    asked.answer = port;
+  } else {
+    asked.answer = tl::unexpected<Error>(said.error());
   }
+  if (!abandoned) return;
+  const Service service = asked.service;
+  asked_.erase(ticket);
+  if (said && (service.flags & kServiceListens) == 0) release(service);
 }
 
-Result<uint16_t> ManagerLine::bind(const Service& service) {
-  Request request;
-  request.type = RequestType::kBindPort;
-  request.service = service;
-  for (int attempt = 0;; ++attempt) {
-    if (lost()) tell_again();
-    if (lost()) return fail(ETIMEDOUT, "the broker ended, and the next one is not there yet");
-    Result<Reply> answer = ask(request);
-    if (!answer && is_lost_connection(answer.error()) && attempt < 2) continue;
-    if (!answer) return tl::unexpected<Error>(answer.error());
-    Service entered = service;
-    entered.port = static_cast<uint16_t>(answer->slot);
-    if ((service.flags & kServiceListens) != 0) {
-      for (Service& known : services_)
-        if (same(known, entered)) known.flags |= kServiceListens;
-    } else {
-      services_.push_back(entered);
-    }
-    return entered.port;
-  }
-}
-
-void ManagerLine::release(const Service& service) {
-  const auto found = std::find_if(services_.begin(), services_.end(),
-                                  [&](const Service& known) { return same(known, service); });
-  if (found == services_.end()) return;
-  services_.erase(found);
-  if (lost()) return;
-  Request request;
-  request.type = RequestType::kReleasePort;
-  request.service = service;
-  // Not waited for: the answer is passed over when it comes. In order with the next request.
-  if (!put_request(connection_.get(), request)) connection_.reset();
+void ManagerLine::give_up(const Error& error) {
+  explain("this process is without a connection manager from now on: " + error.message);
+  lose();
+  given_up_ = true;
+  for (auto& [ticket, asked] : asked_)
+    if (!asked.answer) asked.answer = tl::unexpected<Error>(error);
 }
 
 size_t ManagerLine::receive(link::FunctionRef<void(const MadMessage&)> visit, size_t limit) {
-  if (lost()) tell_again();
-  Reply reply;
-  while (!lost() && waiting_.size() < limit && hear(reply) != Heard::kNothing) {
+  if (!connection_.valid()) tell_again();
+  flush();
+  while (connection_.valid() && waiting_.size() < limit && hear()) {
   }
   size_t shown = 0;
   for (; shown < limit && !waiting_.empty(); ++shown) {
@@ -130,28 +248,6 @@ size_t ManagerLine::receive(link::FunctionRef<void(const MadMessage&)> visit, si
     visit(message);
   }
   return shown;
-}
-
-// Answers to these are passed over when they come: a port that another process took meanwhile is
-// lost to us, as it would be after a reboot of the machine.
-void ManagerLine::tell_again() {
-  Result<link::Fd> connected = connect_now(name_);
-  if (!connected) return;
-  connection_ = std::move(*connected);
-  Request request;
-  request.type = RequestType::kManage;
-  request.token = token_;
-  request.slot = slot_;
-  bool put = put_request(connection_.get(), request).has_value();
-  for (const Service& service : services_) {
-    if (!put) break;
-    request = Request{};
-    request.type = RequestType::kBindPort;
-    request.service = service;
-    request.service.flags |= kServiceAgain;
-    put = put_request(connection_.get(), request).has_value();
-  }
-  if (!put) connection_.reset();
 }
 
 }  // namespace verbena::broker

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,43 +16,79 @@
 
 namespace verbena::broker {
 
-// Not thread-safe: whoever drives the connection manager holds its lock.
+// Nothing here waits but open(). Not thread-safe: whoever drives the connection manager holds its
+// lock.
 class ManagerLine {
  public:
   // The lease's name and number (Lease::token(), slot()).
   ManagerLine(std::string name, uint64_t token, uint8_t slot)
       : name_(std::move(name)), token_(token), slot_(slot) {}
 
-  // Connects. Errors: those of connect_now(); ETIMEDOUT; ESTALE a broker that does not know us.
+  // Connects, waiting at most kAnswerMs, also for a broker that takes another's place. Errors:
+  // those of connect_now(); ETIMEDOUT; ESTALE a broker that does not know us.
   Result<void> open();
-  uint64_t token() const { return token_; }
   int fd() const { return connection_.get(); }  // -1: between two brokers
 
-  // Takes the port for this process (Service::port 0: any), or says that it listens. Waits for the
-  // broker. Errors: EADDRINUSE, ENOSPC, ETIMEDOUT.
-  Result<uint16_t> bind(const Service& service);
+  // Asks for the port for this process (Service::port 0: any), or says that it listens. The answer
+  // comes with receive(); also that of the next broker, when this one dies over it. Never 0.
+  using Ticket = uint32_t;
+  Ticket ask(const Service& service);
+  // Once: the port, or EADDRINUSE, ENOSPC, EINVAL. Nothing: not yet.
+  std::optional<Result<uint16_t>> answer(Ticket ticket);
+  // Nobody waits for the answer any more: a port that it brings is given back.
+  void abandon(Ticket ticket);
   void release(const Service& service);
 
-  // Shows what has arrived, at most `limit` datagrams. Never waits; after a broker's death it
-  // connects to the next one. Returns how many.
+  // Takes what has arrived and sends what there was no room for; shows the datagrams, at most
+  // `limit`, and returns how many. After a broker's death it connects to the next one.
   size_t receive(link::FunctionRef<void(const MadMessage&)> visit, size_t limit = 64);
-  // A broker died and the next has not been reached: call receive() again soon.
-  bool lost() const { return !connection_.valid(); }
+  // Call receive() again within kLookMs, whatever arrives: a broker died and the next has not been
+  // reached, or did not read fast enough.
+  bool busy() const { return !given_up_ && (!connection_.valid() || !unsent_.empty()); }
+  // Sentences for the explain log.
+  std::vector<std::string>& explanations() { return explanations_; }
 
   void close() { connection_.reset(); }  // in a forked child; the line belongs to the parent
 
+  static constexpr int kLookMs = 5;
+  static constexpr int kAnswerMs = 2000;  // that callers wait for an answer
+
  private:
-  enum class Heard : uint8_t { kNothing, kMad, kReply, kLost };
-  Heard hear(Reply& reply);
-  Result<Reply> ask(Request request);
+  struct Asked {
+    Service service;
+    uint32_t sequence = 0;  // of the request that was sent last; 0: none yet
+    bool abandoned = false;
+    std::optional<Result<uint16_t>> answer;
+  };
+  struct Unsent {
+    Request request;
+    Ticket ticket = 0;  // 0: nobody waits for the answer
+  };
+  bool hear();
+  void on_reply(const Reply& reply);
+  void on_hello(const Result<void>& said);
+  void settle(Ticket ticket, const Result<void>& said, uint16_t port);
+  void put(RequestType type, const Service& service, Ticket ticket = 0);
+  void flush();
+  void lose();
+  void give_up(const Error& error);
   void tell_again();
+  void explain(const std::string& text);
+  Service* find(const Service& service);
 
   std::string name_;
   uint64_t token_;
   uint8_t slot_;
   link::Fd connection_;
-  std::vector<Service> services_;   // as the broker should know them
-  std::deque<MadMessage> waiting_;  // heard while an answer was waited for
+  int64_t next_try_ms_ = 0;  // while there is no connection
+  bool given_up_ = false;    // no broker knows this process any more
+  uint32_t hello_ = 0;       // sequence of the kManage that has no answer yet
+  Ticket next_ticket_ = 0;
+  std::vector<Service> services_;  // as the broker should know them
+  std::map<Ticket, Asked> asked_;
+  std::deque<Unsent> unsent_;
+  std::deque<MadMessage> waiting_;  // heard and not shown yet
+  std::vector<std::string> explanations_;
 };
 
 }  // namespace verbena::broker

@@ -48,8 +48,13 @@ Received receive_message(int socket, void* bytes, size_t capacity, int flags) {
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
   ssize_t n;
+  bool was_reset = false;
   while ((n = ::recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC)) < 0) {
-    if (errno != EINTR) {
+    // The kernel tells that the other end hung up, with something of ours unread, before it gives
+    // out what that end said last.
+    if (errno == ECONNRESET && !was_reset) {
+      was_reset = true;
+    } else if (errno != EINTR) {
       out.error = errno;
       return out;
     }

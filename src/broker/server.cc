@@ -28,6 +28,7 @@ constexpr int kLingerMs = 300;        // after the last lease
 constexpr int kFirstClientMs = 3000;  // a broker nobody used
 constexpr int kRefuseMs = 1000;
 constexpr int kRetellMs = 200;    // processes have so long to tell a new broker their ports
+constexpr int kLinesMs = 2000;    // and their peers' datagrams are swallowed for so long
 constexpr int kNoStandbyMs = 20;  // between tries to start one
 constexpr rlim_t kMinFiles = 32;  // the broker's own and those of two or three programs
 constexpr size_t kMaxConnections = 1024;
@@ -76,6 +77,15 @@ bool ends_with_refusal(RequestType type) {
          type != RequestType::kBindPort && type != RequestType::kReleasePort;
 }
 
+// A process that tells the ports it has to a new broker, or gives ports back, does so in bursts of
+// thousands and waits for nothing.
+bool is_answered(const Request& request, const Reply& reply) {
+  if (reply.error != 0) return true;
+  const bool again = (request.service.flags & kServiceAgain) != 0;
+  return request.type != RequestType::kReleasePort &&
+         (request.type != RequestType::kBindPort || !again);
+}
+
 }  // namespace
 
 Reply refuse(int error, const std::string& text) {
@@ -101,6 +111,7 @@ void Server::begin_serving() {
   custody_.page().broker_pid.store(::getpid(), std::memory_order_relaxed);
   watch(listener_.get(), tag(Tag::kListener));
   slot_zero_from_ = now_ms() + (took_over_ ? kRetellMs : 0);
+  lines_until_ = now_ms() + (took_over_ ? kLinesMs : 0);
   watch_slot_zero();
   for (uint32_t slot = link::kFirstSlot; slot <= link::kLastSlot; ++slot) {
     LeaseRow& lease = custody_.lease(slot);
@@ -110,11 +121,12 @@ void Server::begin_serving() {
   start_standby();
 }
 
-void Server::watch(int fd, uint64_t tag) {
+void Server::watch(int fd, uint64_t tag, uint32_t events) {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = events;
   event.data.u64 = tag;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0 && errno == EEXIST)
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }
 
 void Server::serve_until_idle() {
@@ -182,7 +194,7 @@ void Server::on_listener() {
   }
   int key = fd.get();
   watch(key, tag(Tag::kConnection, static_cast<uint32_t>(key)));
-  connections_[key] = Connection{std::move(fd), credentials.uid, credentials.pid, 0};
+  connections_[key] = Connection{std::move(fd), credentials.uid, credentials.pid};
 }
 
 // Left in the backlog, it would wait for an answer, keep this broker alive and spin its loop.
@@ -196,6 +208,7 @@ void Server::on_connection(int fd) {
   auto found = connections_.find(fd);
   if (found == connections_.end()) return;
   Connection& from = found->second;
+  if (from.unsaid) return say_unsaid(from);
   Request request;
   Received message = receive_message(fd, &request, sizeof(request), MSG_DONTWAIT);
   if (message.error == EAGAIN) return;
@@ -216,9 +229,25 @@ void Server::on_connection(int fd) {
   }
   reply.type = request.type;
   reply.sequence = request.sequence;
+  if (!is_answered(request, reply)) return;
   int error = send_message(fd, &reply, sizeof(reply), {fds, fd_count}, MSG_DONTWAIT);
   bool over = reply.error == EPROTO || (reply.error != 0 && ends_with_refusal(request.type));
+  if (error == EAGAIN && from.manages && !over) {
+    from.unsaid = std::make_unique<Reply>(reply);
+    return watch(fd, tag(Tag::kConnection, static_cast<uint32_t>(fd)), EPOLLOUT);
+  }
   if (error != 0 || over) close_connection(fd);
+}
+
+// A connection manager that does not read its line, full of datagrams, loses no port over it: it is
+// asked nothing more until it has heard its answer.
+void Server::say_unsaid(Connection& to) {
+  const int fd = to.fd.get();
+  const int error = send_message(fd, to.unsaid.get(), sizeof(Reply), {}, MSG_DONTWAIT);
+  if (error == EAGAIN) return;
+  if (error != 0) return close_connection(fd);
+  to.unsaid.reset();
+  watch(fd, tag(Tag::kConnection, static_cast<uint32_t>(fd)), EPOLLIN);
 }
 
 Reply Server::handle(Connection& from, const Request& request, Received& message, int* fds,

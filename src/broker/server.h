@@ -2,6 +2,7 @@
 // the last client. One thread, one epoll; nothing here is on the data path.
 #pragma once
 
+#include <sys/epoll.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -45,7 +46,8 @@ class Server {
     uint32_t uid = 0;
     pid_t pid = 0;  // 0: not visible from here
     uint32_t slot = 0;
-    bool manages = false;  // of a connection manager; its end ends no lease
+    bool manages = false;           // of a connection manager; its end ends no lease
+    std::unique_ptr<Reply> unsaid;  // there was no room for it; nothing more is read before
   };
 
   // Standby (standby.cc).
@@ -86,7 +88,8 @@ class Server {
   Reply reclaim(Connection& from, const Request& request);
   void bind_connection(uint32_t slot, Connection& from);
   Reply open_peer(const Request& request, int* fds, size_t* fd_count);
-  void watch(int fd, uint64_t tag);
+  void watch(int fd, uint64_t tag, uint32_t events = EPOLLIN);  // from now on for these
+  void say_unsaid(Connection& to);
 
   link::Fd listener_;
   Custody custody_;
@@ -99,6 +102,7 @@ class Server {
   PortTable ports_;
   std::unique_ptr<Management> management_;
   bool took_over_ = false;      // after another broker's death
+  int64_t lines_until_ = 0;     // then: processes have so long to open their managers' lines again
   int64_t slot_zero_from_ = 0;  // when its datagrams are first looked at; -1: they are watched
 };
 

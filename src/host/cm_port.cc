@@ -6,11 +6,14 @@
 #include <fmt/format.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include <unordered_map>
+#include <optional>
+#include <utility>
 
 #include "host/process.h"
 #include "host/process_state.h"
@@ -26,6 +29,10 @@ broker::Service service(cm::PortSpace space, uint16_t port, const engine::Gid& a
   out.flags = flags;
   memcpy(out.address, address.bytes.data(), sizeof(out.address));
   return out;
+}
+
+tl::unexpected<Error> forked_away() {
+  return fail(EINVAL, "this process is a fork of the id's owner");
 }
 
 // --- one process's table
@@ -99,59 +106,100 @@ class ProcessCmPort final : public CmPort {
     if (Result<void> opened = open(); !opened) return tl::unexpected<Error>(opened.error());
     Process::Guard guard(process_);
     Connections* connections = process_.connections();
-    if (connections == nullptr) return fail(EINVAL, "this process is a fork of the id's owner");
+    if (connections == nullptr) return forked_away();
     auto result = call(connections->manager(), process_.now());
     process_.say();
     return result;
   }
 
+  // Asks the broker and waits for its answer without the lock: a broker that is stopped must not
+  // keep the engine from its timers. `settle` has the lock, and nothing came between it and the
+  // broker's answer. Errors: ETIMEDOUT; what the broker said yes to then is given back.
+  template <typename Settle>
+  auto ask_broker(const broker::Service& wanted, Settle settle)
+      -> decltype(settle(std::declval<Connections&>(), uint16_t{}));
+
   Process& process_ = Process::get();
-  // What the broker must hear when a port is given back. Locked.
-  std::unordered_map<uint32_t, broker::Service> services_;
   uint16_t next_port_ = 0;
 };
+
+template <typename Settle>
+auto ProcessCmPort::ask_broker(const broker::Service& wanted, Settle settle)
+    -> decltype(settle(std::declval<Connections&>(), uint16_t{})) {
+  const Instant deadline = process_.now() + milliseconds(broker::ManagerLine::kAnswerMs);
+  broker::ManagerLine::Ticket ticket = 0;
+  while (true) {
+    pollfd line{-1, POLLIN, 0};
+    {
+      Process::Guard guard(process_);
+      Connections* connections = process_.connections();
+      if (connections == nullptr) return forked_away();
+      if (ticket == 0) ticket = connections->line().ask(wanted);
+      process_.hear_broker();
+      if (std::optional<Result<uint16_t>> said = connections->line().answer(ticket)) {
+        if (!*said) return tl::unexpected<Error>(said->error());
+        return settle(*connections, **said);
+      }
+      if (process_.now() >= deadline) {
+        connections->line().abandon(ticket);
+        return fail(ETIMEDOUT, "the broker does not answer (is verbena-broker stopped?)");
+      }
+      line.fd = connections->line().fd();
+    }
+    // Another thread may take the answer from the line, and then nothing rings here.
+    constexpr int kLookMs = 1;
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    ::poll(&line, 1, kLookMs);
+    ::pthread_setcancelstate(cancel_state, nullptr);
+  }
+}
 
 Result<CmBinding> ProcessCmPort::bind(cm::PortSpace space, uint16_t port,
                                       const engine::Gid& address, bool reuse, bool one_family) {
   if (Result<void> opened = open(); !opened) return tl::unexpected<Error>(opened.error());
-  Process::Guard guard(process_);
-  Connections* connections = process_.connections();
-  if (connections == nullptr) return fail(EINVAL, "this process is a fork of the id's owner");
   const uint32_t flags = (reuse ? uint32_t{broker::kServiceReuse} : 0) |
                          (one_family ? uint32_t{broker::kServiceOneFamily} : 0);
   broker::Service wanted = service(space, port, address, flags);
-  Result<uint16_t> bound = connections->line().bind(wanted);
-  if (!bound) return tl::unexpected<Error>(bound.error());
-  wanted.port = *bound;
-  Result<cm::Handle> listener = connections->manager().bind(space, *bound, address, one_family);
-  if (!listener) {
-    connections->line().release(wanted);
-    return tl::unexpected<Error>(listener.error());
-  }
-  services_[listener->index] = wanted;
-  return CmBinding{*listener, *bound};
+  return ask_broker(wanted, [&](Connections& connections, uint16_t bound) -> Result<CmBinding> {
+    wanted.port = bound;
+    Result<cm::Handle> listener = connections.manager().bind(space, bound, address, one_family);
+    if (!listener) {
+      connections.line().release(wanted);
+      return tl::unexpected<Error>(listener.error());
+    }
+    connections.ports()[listener->generation] = wanted;
+    return CmBinding{*listener, bound};
+  });
 }
 
 Result<void> ProcessCmPort::listen(const CmBinding& binding, uint32_t backlog) {
-  return with([&](cm::Manager& cm, Instant) -> Result<void> {
-    auto known = services_.find(binding.listener.index);
-    if (known == services_.end()) return fail(EINVAL, "the port was given back");
-    broker::Service service = known->second;
-    service.flags |= broker::kServiceListens;
-    Result<uint16_t> listens = process_.connections()->line().bind(service);
-    if (!listens) return tl::unexpected<Error>(listens.error());
-    return cm.listen(binding.listener, backlog);
+  broker::Service service;
+  {
+    Process::Guard guard(process_);
+    Connections* connections = process_.connections();
+    if (connections == nullptr) return forked_away();
+    const auto known = connections->ports().find(binding.listener.generation);
+    if (known == connections->ports().end()) return fail(EINVAL, "the port was given back");
+    service = known->second;
+  }
+  service.flags |= broker::kServiceListens;
+  return ask_broker(service, [&](Connections& connections, uint16_t) -> Result<void> {
+    Result<void> listens = connections.manager().listen(binding.listener, backlog);
+    process_.say();
+    return listens;
   });
 }
 
 void ProcessCmPort::release(const CmBinding& binding) {
   Process::Guard guard(process_);
   Connections* connections = process_.connections();
-  auto known = services_.find(binding.listener.index);
-  if (connections == nullptr || known == services_.end()) return;
+  if (connections == nullptr) return;
+  const auto known = connections->ports().find(binding.listener.generation);
+  if (known == connections->ports().end()) return;
   connections->manager().close_listener(process_.now(), binding.listener);
   connections->line().release(known->second);
-  services_.erase(known);
+  connections->ports().erase(known);
   process_.say();
 }
 
@@ -184,7 +232,7 @@ Result<CmPort::Way> ProcessCmPort::way(const engine::Gid& source, const engine::
 }  // namespace
 
 CmPort& cm_port() {
-  static ProcessCmPort port;
+  static CmPort& port = *new ProcessCmPort;  // never destroyed, as Process
   return port;
 }
 

@@ -1,5 +1,6 @@
 // The connection manager's place in the process: opened once, driven with the engine.
 #include <algorithm>
+#include <cerrno>
 
 #include "host/process.h"
 #include "host/process_state.h"
@@ -10,18 +11,22 @@ namespace {
 // A thread that polls looks at the broker's line (a system call) only so often.
 constexpr Duration kLineInterval = microseconds(50);
 
-uint64_t random_seed(uint64_t token, Instant now) {
-  return token ^ static_cast<uint64_t>(now.ns()) * 0x9e3779b97f4a7c15ull;
-}
-
 }  // namespace
 
 Result<void> Process::open_connections() {
+  const auto have_them = [this] {
+    Guard guard(*this);
+    return connections_ != nullptr;
+  };
+  if (have_them()) return {};
   if (Result<void> attached = attach(); !attached) return attached;
+  // One line for a process: the broker sends to the last that was opened.
+  std::lock_guard attaching(g_attach_mutex);
+  if (have_them()) return {};
   std::unique_ptr<broker::ManagerLine> line;
   {
     Guard guard(*this);
-    if (connections_ || !links_) return {};
+    if (!links_) return fail(EAGAIN, "this process has no slot of the broker yet");
     line = links_->make_line();
   }
   if (Result<void> opened = line->open(); !opened) {
@@ -29,14 +34,21 @@ Result<void> Process::open_connections() {
     return opened;
   }
   Guard guard(*this);
-  if (connections_ || !links_) return {};  // another thread was faster
   cm::Options options;
   options.slot = links_->slot();
-  options.seed = random_seed(line->token(), now());
-  options.ca_guid = 0x0200'00ff'fe00'0000ull | links_->slot();
+  options.seed = random_number();
+  options.ca_guid = random_number() | 1;  // see Options::ca_guid
+  options.first_generation = state_->next_generation;
   connections_ = std::make_unique<Connections>(std::move(line), links_->connection_rows(), options);
   wake_sleeper();  // whoever sleeps must sleep on the line too
   return {};
+}
+
+void Process::hear_broker() {
+  const Instant now = this->now();
+  state_->line_seen = now;
+  connections_->receive(now, true);
+  say();
 }
 
 uint32_t Process::drive_connections(Instant now) {
@@ -51,9 +63,7 @@ uint32_t Process::drive_connections(Instant now) {
 void Process::say() {
   if (!connections_ || !links_) return;
   if (connections_->put_out(links_->sink(now()), cm_sink_)) links_->flush();
-  std::vector<std::string>& texts = connections_->explanations();
-  for (const std::string& text : texts) state_->log.write(text);
-  texts.clear();
+  for (const std::string& text : connections_->explanations()) state_->log.write(text);
 }
 
 Instant Process::connections_deadline() const {

@@ -8,8 +8,6 @@
 namespace verbena::host {
 namespace {
 
-constexpr Duration kReconnect = milliseconds(5);  // between two looks for the next broker
-
 engine::Gid gid(const uint8_t (&bytes)[16]) {
   engine::Gid out;
   std::memcpy(out.bytes.data(), bytes, sizeof(bytes));
@@ -20,7 +18,7 @@ engine::Gid gid(const uint8_t (&bytes)[16]) {
 
 uint32_t Connections::receive(Instant now, bool look) {
   uint32_t taken = 0;
-  if (look || line_->lost()) {
+  if (look || line_->busy()) {
     taken = static_cast<uint32_t>(line_->receive([&](const broker::MadMessage& message) {
       cm::Route back;
       back.source = gid(message.destination);
@@ -55,7 +53,17 @@ void Connections::write_rows() {
 
 Instant Connections::next_deadline(Instant now) const {
   const Instant machine = manager_.next_deadline();
-  return line_->lost() ? std::min(machine, now + kReconnect) : machine;
+  const Duration look = milliseconds(broker::ManagerLine::kLookMs);
+  return line_->busy() ? std::min(machine, now + look) : machine;
+}
+
+std::vector<std::string> Connections::explanations() {
+  std::vector<std::string> texts;
+  texts.swap(manager_.explanations());
+  std::vector<std::string>& more = line_->explanations();
+  texts.insert(texts.end(), more.begin(), more.end());
+  more.clear();
+  return texts;
 }
 
 }  // namespace verbena::host

@@ -28,10 +28,6 @@ namespace {
 
 Process* g_process = nullptr;  // for the fork handlers; set once, never freed
 
-// Serialises attach(), which waits for the broker and must not hold the process lock meanwhile.
-// fork waits for it: a child must not get half a lease, that is sockets nobody closes there.
-std::mutex g_attach_mutex;
-
 int64_t monotonic_ns() {
   timespec time;
   ::clock_gettime(CLOCK_MONOTONIC, &time);
@@ -44,18 +40,11 @@ const Clock& process_clock() {
   return clock;
 }
 
-uint64_t random_seed() {
-  uint64_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed)
-    seed = static_cast<uint64_t>(monotonic_ns()) ^ static_cast<uint64_t>(::getpid()) << 32;
-  return seed;
-}
-
 // Another process may have had the slot a moment ago, and its peers refuse a connection from a
 // queue pair number that they keep in timewait (IBA 12.9.8.4.1).
 uint32_t first_qp() {
   constexpr uint32_t kChoices = 16384;  // of 65535: the engine's table is as long as the number
-  return 1 + static_cast<uint32_t>(random_seed() % kChoices);
+  return 1 + static_cast<uint32_t>(random_number() % kChoices);
 }
 
 // The folder of the file that holds this code: the library, or a program linked with it.
@@ -82,6 +71,13 @@ std::string broker_path() {
 
 }  // namespace
 
+uint64_t random_number() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number)
+    number = static_cast<uint64_t>(monotonic_ns()) ^ static_cast<uint64_t>(::getpid()) << 32;
+  return number;
+}
+
 Process& Process::get() {
   static Process* process = new Process;
   return *process;
@@ -90,7 +86,7 @@ Process& Process::get() {
 Process::Process() : state_(std::make_unique<State>(::getenv("VERBENA_LOG"))) {
   explaining_ = state_->log.enabled();
   engine::DeviceOptions options;
-  options.seed = random_seed();
+  options.seed = random_number();
   options.populate = populate;
   options.explain = explaining_;
   engine_ = std::make_unique<engine::Device>(options);
@@ -250,6 +246,7 @@ void Process::after_fork_child() {
   state.publisher.close();
   if (process.connections_) {
     process.connections_->line().close();  // without a word: the parent goes on
+    state.next_generation = process.connections_->manager().next_generation();
     state.abandoned_connections = std::move(process.connections_);
     if (process.cm_forked_ != nullptr) process.cm_forked_();
   }

@@ -84,6 +84,8 @@ class Process {
   void cm_forked(void (*forked)()) { cm_forked_ = forked; }
   // What the connection manager wants to say leaves now. Locked.
   void say();
+  // What came on its line to the broker is taken now. There are connections(). Locked.
+  void hear_broker();
   // The interface that has the address; 0 when none has. Locked.
   uint32_t interface_of(const engine::Gid& gid);
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,13 @@
 #include "link/fd.h"
 
 namespace verbena::host {
+
+// Serialises what waits for the broker and must not hold the process lock meanwhile: attach() and
+// open_connections(). fork waits for it: a child must not get half a lease, that is sockets nobody
+// closes there.
+inline std::mutex g_attach_mutex;
+
+uint64_t random_number();  // of the kernel, or of the clock where it gives none
 
 struct Process::Progress {
   Instant now;           // when the step began
@@ -50,6 +58,7 @@ struct Process::State {
   // The parent's, in a child; freed at its attach().
   std::unique_ptr<Links> abandoned;
   std::unique_ptr<Connections> abandoned_connections;
+  uint32_t next_generation = 1;  // of the connection manager's handles: those of the parent are old
 
   // Living keys by key_index(), 0 where none: published to every segment this process opens.
   std::vector<uint32_t> keys;

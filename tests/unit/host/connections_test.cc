@@ -6,69 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <deque>
-#include <mutex>
-
-#include "host/cm_port.h"
-#include "host/process.h"
-#include "roads.h"
+#include "connecting.h"
+#include "host/connections.h"
 
 namespace verbena::host {
 namespace {
-
-constexpr uint16_t kPort = 7471;
-
-engine::Gid loopback() {
-  const uint8_t address[4] = {127, 0, 0, 1};
-  return engine::Gid::from_ipv4(address);
-}
-
-std::mutex g_mutex;
-std::deque<cm::Event> g_events;
-
-void sink(cm::Event&& event) {
-  std::lock_guard lock(g_mutex);
-  g_events.push_back(std::move(event));
-}
-
-CmPort& port() {
-  static CmPort* port = [] {
-    cm_port().sink(sink);
-    return &cm_port();
-  }();
-  return *port;
-}
-
-// The next event but the end of a timewait, which comes when it comes. It must be of that type, or
-// the process ends.
-cm::Event expect(cm::EventType type, int timeout_ms = 5000) {
-  cm::Event event;
-  const bool came = lab::eventually(
-      [&] {
-        std::lock_guard lock(g_mutex);
-        if (g_events.empty()) return false;
-        event = std::move(g_events.front());
-        g_events.pop_front();
-        return event.type != cm::EventType::kTimewaitExit;
-      },
-      timeout_ms);
-  DEMAND(came);
-  if (event.type != type)
-    fprintf(stderr, "event %d, not %d\n", static_cast<int>(event.type), static_cast<int>(type));
-  DEMAND(event.type == type);
-  return event;
-}
-
-cm::ConnectRequest request() {
-  cm::ConnectRequest request;
-  request.route.source = request.route.destination = loopback();
-  request.source_port = port().ephemeral_port();
-  request.destination_port = kPort;
-  request.qp.qpn = 0x120000 | (static_cast<uint32_t>(getpid()) & 0xffff);  // new: none in timewait
-  request.qp.starting_psn = 77;
-  request.private_data = {1, 2, 3};
-  return request;
-}
 
 CmBinding listen() {
   Result<CmBinding> bound = port().bind(cm::PortSpace::kTcp, kPort, loopback(), false, false);
@@ -100,18 +42,7 @@ cm::Handle connect_one() {
   return *connection;
 }
 
-class Connections : public testing::Test {
- protected:
-  void SetUp() override {
-    REQUIRE_PRIVATE_NETWORK();
-    setenv("VERBENA_BROKER", VERBENA_BROKER_PATH, 1);
-  }
-};
-
-pid_t broker_pid() {
-  auto observer = broker::Observer::open();
-  return observer ? observer->host_page().broker_pid.load() : 0;
-}
+using Connections = ConnectionTest;
 
 TEST_F(Connections, ConnectAndPart) {
   Child server([](int socket) {
@@ -130,6 +61,33 @@ TEST_F(Connections, ConnectAndPart) {
   });
   EXPECT_EQ(client.receive(), "parted");
   EXPECT_EQ(server.receive(), "parted");
+}
+
+// Its queue pair number is still in the server's timewait.
+TEST_F(Connections, TheSameClientTwiceInARow) {
+  Child server([](int socket) {
+    listen();
+    say(socket, "listens");
+    for (int i = 0; i < 2; ++i) {
+      cm::Handle connection = serve_one();
+      expect(cm::EventType::kDisconnected);
+      DEMAND(port().disconnect(connection).has_value());
+      say(socket, "parted");
+    }
+    hear(socket);
+  });
+  ASSERT_EQ(server.receive(), "listens");
+  for (int i = 0; i < 2; ++i) {
+    Child client([](int socket) {
+      cm::Handle connection = connect_one();
+      DEMAND(port().disconnect(connection).has_value());
+      expect(cm::EventType::kDisconnected);
+      say(socket, "parted");
+    });
+    EXPECT_EQ(client.receive(), "parted");
+    EXPECT_EQ(server.receive(), "parted");
+    client.wait();
+  }
 }
 
 TEST_F(Connections, NobodyListensIsAReject) {
@@ -262,9 +220,20 @@ TEST_F(Connections, AForkLeavesTheParentsConnectionsAlone) {
     cm::Handle connection = serve_one();
     const pid_t child = fork();
     if (child == 0) {
-      const bool refused = !port().disconnect(connection).has_value();
+      bool good = !port().disconnect(connection).has_value();
       port().release(binding);
-      _exit(refused ? 0 : 1);
+      // Its own, of the same number in its table, is another.
+      Result<cm::Handle> own = port().connect(request());
+      good &= own.has_value() && !(*own == connection);
+      Result<CmBinding> bound = bind_port(kPort + 1);
+      good &= bound.has_value() && !(bound->listener == binding.listener);
+      port().destroy(connection);
+      port().release(binding);
+      good &= !port().accept(connection, {}, {}).has_value();
+      good &= port().listen(*bound, 1).has_value();
+      Process::Guard guard(Process::get());
+      good &= Process::get().connections()->manager().state(*own) != cm::State::kIdle;
+      _exit(good ? 0 : 1);
     }
     int status = -1;
     waitpid(child, &status, 0);

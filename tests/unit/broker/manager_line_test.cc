@@ -1,0 +1,105 @@
+// The line of a connection manager when its reader is slow, or a second one takes its place.
+#include "broker/manager_line.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <deque>
+
+#include "broker/connect.h"
+#include "broker_fixture.h"
+
+namespace verbena::broker {
+namespace {
+
+using LineToBroker = BrokerFixture;
+
+size_t drive(ManagerLine& line) {
+  return line.receive([](const MadMessage&) {});
+}
+
+Result<uint16_t> bind(ManagerLine& line, uint16_t port) {
+  Service service;
+  service.space = 0x0106;
+  service.port = port;
+  const ManagerLine::Ticket ticket = line.ask(service);
+  std::optional<Result<uint16_t>> answer;
+  lab::eventually([&] {
+    drive(line);
+    answer = line.answer(ticket);
+    return answer.has_value();
+  });
+  if (!answer) return fail(ETIMEDOUT, "no answer");
+  return *answer;
+}
+
+// Left open and mute, the first would never know.
+TEST_F(LineToBroker, OneThatAnotherTookOverIsClosed) {
+  auto lease = attach(lab_options());
+  ASSERT_TRUE(lease);
+  ManagerLine first((*lease)->broker_name(), (*lease)->token(), (*lease)->slot());
+  ASSERT_TRUE(first.open());
+  EXPECT_EQ(bind(first, 7001).value_or(0), 7001);
+  {
+    ManagerLine second((*lease)->broker_name(), (*lease)->token(), (*lease)->slot());
+    ASSERT_TRUE(second.open());
+    EXPECT_EQ(bind(second, 7001).value_or(0), 7001) << "it starts anew";
+  }
+  EXPECT_EQ(bind(first, 7002).value_or(0), 7002);
+  EXPECT_EQ(bind(first, 7001).error().code, EADDRINUSE) << "told again";
+}
+
+// Asks until nothing more goes out, and reads only then: every answer is there, in order.
+TEST_F(LineToBroker, ASlowReaderLosesNoAnswerAndNoPort) {
+  auto lease = attach(lab_options());
+  ASSERT_TRUE(lease);
+  auto connection = connect_now(kDefaultName);
+  ASSERT_TRUE(connection);
+  Request request;
+  request.type = RequestType::kManage;
+  request.token = (*lease)->token();
+  request.slot = (*lease)->slot();
+  ASSERT_TRUE(ask(connection->get(), request, {}, 2000));
+  std::deque<Request> asked;
+  request = Request{};
+  request.type = RequestType::kBindPort;
+  request.service.space = 0x0106;
+  for (int quiet = 0; quiet < 20;) {  // the broker stops reading too
+    request.service.port = static_cast<uint16_t>(10'000 + asked.size());
+    if (put_request(connection->get(), request)) {
+      asked.push_back(request);
+      quiet = 0;
+    } else {
+      usleep(5'000);
+      ++quiet;
+    }
+  }
+  EXPECT_GT(asked.size(), 200u);
+  for (const Request& question : asked) {
+    auto answer = hear_answer(connection->get(), question, 2000);
+    ASSERT_TRUE(answer) << answer.error().message;
+    EXPECT_EQ(answer->reply.slot, question.service.port);
+  }
+  request.type = RequestType::kReleasePort;  // has no answer: the next one is that of the bind
+  request.service.port = 10'000;
+  ASSERT_TRUE(put_request(connection->get(), request));
+  request.type = RequestType::kBindPort;
+  EXPECT_EQ(ask(connection->get(), request, {}, 2000)->reply.slot, 10'000u);
+}
+
+TEST_F(LineToBroker, AnAbandonedPortIsGivenBack) {
+  auto lease = attach(lab_options());
+  ASSERT_TRUE(lease);
+  ManagerLine line((*lease)->broker_name(), (*lease)->token(), (*lease)->slot());
+  ASSERT_TRUE(line.open());
+  Service service;
+  service.space = 0x0106;
+  service.port = 7001;
+  line.abandon(line.ask(service));
+  EXPECT_EQ(bind(line, 7002).value_or(0), 7002);  // the answer before has come by then
+  EXPECT_EQ(bind(line, 7001).value_or(0), 7001);
+}
+
+}  // namespace
+}  // namespace verbena::broker

@@ -18,7 +18,11 @@ GUEST6 = "fd77::1"
 
 
 class Missing(Exception):
-    """What the guest needs and this machine does not have."""
+    """What the guest needs and this machine does not have: tests are skipped."""
+
+
+class Broken(Exception):
+    """The guest is there and does not work: tests fail."""
 
 
 def sh(command):
@@ -84,11 +88,14 @@ class Guest:
             self.file = self.line.makefile("rb")
             words = self.file.readline().decode().split()
             if words[:1] != ["ready"]:
-                raise Missing("the guest did not boot: " + self.console()[-600:])
+                raise Broken(f"its agent says {words}")
             self.kernel = words[1]
-        except (OSError, Missing) as error:
-            self.close()
-            raise Missing(f"the guest did not boot: {error}; {self.console()[-600:]}") from error
+            if self.run("test -d /sys/class/infiniband/rxe0")[0] != 0:
+                raise Broken("it has no Soft-RoCE device")
+        except (OSError, AssertionError, Broken) as error:
+            text = self.console()[-600:]
+            text += self.close()[-600:]
+            raise Broken(f"the guest did not boot: {error}; {text}") from error
 
     def _connect(self, path, deadline):
         while True:
@@ -146,7 +153,10 @@ class Guest:
                 for key, value in re.findall(r"^(\S+):(\d+)$", text, re.M) if int(value)}
 
     def close(self):
+        """What QEMU said."""
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        said, _ = self.process.communicate()
+        subprocess.run("ip link del tap0", shell=True, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
+        return said.decode(errors="replace")

@@ -8,6 +8,7 @@ import functools
 import itertools
 import os
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,16 +29,30 @@ IPV6 = {"guest": 2, "host": 1}
 
 @functools.cache
 def boot():
-    """One guest for all tests, or why there is none."""
+    """One guest for all tests, or the exception that says why there is none."""
     image = os.path.join(harness.BUILD, "guest")
     try:
         guest.find_image(image)
         linux = guest.Guest(image, files={"/usr/bin/exchange": EXCHANGE})
-    except guest.Missing as missing:
-        return str(missing)
+    except (guest.Missing, guest.Broken) as why:
+        return why
     atexit.register(linux.close)
     print(f"\npeer: Linux {linux.kernel}, Soft-RoCE")
     return linux
+
+
+class ABrokenGuest(AppTest):
+    def test_is_no_reason_to_skip(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ["vmlinuz", "initrd.gz", "manifest"]:
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write("no kernel")
+            try:
+                guest.find_image(folder)
+            except guest.Missing as missing:
+                self.skipTest(str(missing))
+            with self.assertRaisesRegex(guest.Broken, "did not boot"):
+                guest.Guest(folder)
 
 
 class Linux(AppTest):
@@ -45,8 +60,10 @@ class Linux(AppTest):
 
     def setUp(self):
         self.linux = boot()
-        if isinstance(self.linux, str):
-            self.skipTest(self.linux)
+        if isinstance(self.linux, guest.Missing):
+            self.skipTest(str(self.linux))
+        if isinstance(self.linux, guest.Broken):
+            self.fail(str(self.linux))
 
     def here(self, command, **settings):
         env = {key: value for key, value in os.environ.items() if not key.startswith("LD_")}

@@ -2,6 +2,10 @@
 // is dropped.
 #include "broker/management.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
 #include <cstring>
 
 namespace verbena::broker {
@@ -10,6 +14,22 @@ namespace {
 constexpr int kHoldMs = 500;  // as a port that is bound and does not listen yet
 constexpr int kLookAgainMs = 10;
 constexpr size_t kMaxHeld = 64;
+
+// The interface that has the link-local address, without which nothing can leave from it; 0: none.
+uint32_t interface_of(const engine::Gid& gid) {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return 0;
+  uint32_t index = 0;
+  for (const ifaddrs* at = all; at != nullptr && index == 0; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET6) continue;
+    sockaddr_in6 address;
+    std::memcpy(&address, at->ifa_addr, sizeof(address));
+    if (std::memcmp(&address.sin6_addr, gid.bytes.data(), gid.bytes.size()) == 0)
+      index = ::if_nametoindex(at->ifa_name);
+  }
+  ::freeifaddrs(all);
+  return index;
+}
 
 }  // namespace
 
@@ -20,7 +40,9 @@ Result<std::unique_ptr<Management>> Management::open(const SlotSockets& zero, ui
   options.slot = 0;
   options.port = port;
   options.segmentation = false;
-  options.interface_of = [](const engine::AddressVector&) { return 0u; };
+  options.interface_of = [](const engine::AddressVector& route) {
+    return interface_of(route.source);
+  };
   Result<std::unique_ptr<link::UdpLink>> udp = link::UdpLink::open(options);
   if (!udp) return tl::unexpected<Error>(udp.error());
   std::unique_ptr<Management> made(new Management);

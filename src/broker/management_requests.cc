@@ -56,8 +56,7 @@ Management::Fate Server::deliver(const cm::Destination& to, const MadMessage& me
     const auto space = static_cast<uint16_t>(to.service_id >> 16);
     const auto port = static_cast<uint16_t>(to.service_id);
     slot = ports_.owner(space, port, to.address);
-    const bool datagrams = space == static_cast<uint16_t>(cm::PortSpace::kUdp) ||
-                           space == static_cast<uint16_t>(cm::PortSpace::kIpoib);
+    const bool datagrams = cm::is_datagram(static_cast<cm::PortSpace>(space));
     if (!slot && (datagrams || ports_.just_left(space, port, now_ms()))) return Fate::kNobodyYet;
   }
   if (!slot || !link::is_process_slot(*slot) || !custody_.lease(*slot).used) return Fate::kNobody;

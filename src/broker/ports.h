@@ -12,13 +12,14 @@
 #include "base/prng.h"
 #include "base/result.h"
 #include "broker/protocol.h"
+#include "cm/manager.h"
 #include "engine/address.h"
 
 namespace verbena::broker {
 
 class PortTable {
  public:
-  static constexpr size_t kMaxPerSlot = 16384;
+  static constexpr size_t kMaxPerSlot = cm::kMaxListeners;
   static constexpr uint16_t kFirstEphemeral = 32768, kLastEphemeral = 60999;  // as Linux chooses
 
   explicit PortTable(uint64_t seed) : prng_(seed) {}

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "wire/cm_mad.h"
+
 namespace verbena::broker {
 
 inline constexpr uint32_t kProtocolMagic = 0x61627256;  // "Vrba"
@@ -76,7 +78,7 @@ struct MadMessage {
   uint16_t reserved = 0;
   uint8_t source[16] = {};       // the peer, GID form
   uint8_t destination[16] = {};  // this host
-  uint8_t mad[256] = {};
+  uint8_t mad[wire::kMadBytes] = {};
 };
 
 }  // namespace verbena::broker

@@ -239,7 +239,11 @@ void ManagerLine::give_up(const Error& error) {
 size_t ManagerLine::receive(link::FunctionRef<void(const MadMessage&)> visit, size_t limit) {
   if (!connection_.valid()) tell_again();
   flush();
-  while (connection_.valid() && waiting_.size() < limit && hear()) {
+  const auto untaken = [this] {
+    return std::any_of(asked_.begin(), asked_.end(),
+                       [](const auto& item) { return item.second.answer.has_value(); });
+  };
+  while (connection_.valid() && waiting_.size() < limit && !untaken() && hear()) {
   }
   size_t shown = 0;
   for (; shown < limit && !waiting_.empty(); ++shown) {

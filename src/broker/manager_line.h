@@ -40,7 +40,8 @@ class ManagerLine {
   void release(const Service& service);
 
   // Takes what has arrived and sends what there was no room for; shows the datagrams, at most
-  // `limit`, and returns how many. After a broker's death it connects to the next one.
+  // `limit`, and returns how many. What comes behind an answer stays until the answer is taken: the
+  // first requests for a port must find it bound. After a broker's death it connects to the next.
   size_t receive(link::FunctionRef<void(const MadMessage&)> visit, size_t limit = 64);
   // Call receive() again within kLookMs, whatever arrives: a broker died and the next has not been
   // reached, or did not read fast enough.

@@ -15,6 +15,7 @@
 #include <optional>
 #include <utility>
 
+#include "broker/ports.h"
 #include "host/process.h"
 #include "host/process_state.h"
 
@@ -204,7 +205,8 @@ void ProcessCmPort::release(const CmBinding& binding) {
 }
 
 uint16_t ProcessCmPort::ephemeral_port() {
-  constexpr uint16_t kFirst = 32768, kCount = 28232;  // as Linux chooses
+  constexpr uint16_t kFirst = broker::PortTable::kFirstEphemeral;
+  constexpr uint16_t kCount = broker::PortTable::kLastEphemeral - kFirst + 1;
   Process::Guard guard(process_);
   if (next_port_ == 0) next_port_ = static_cast<uint16_t>(process_.now().ns() % kCount);
   next_port_ = static_cast<uint16_t>((next_port_ + 1) % kCount);

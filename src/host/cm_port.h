@@ -44,7 +44,8 @@ class CmPort {
   // EADDRINUSE when another with `reuse` listens there.
   virtual Result<void> listen(const CmBinding& binding, uint32_t backlog) = 0;
   virtual void release(const CmBinding& binding) = 0;
-  // The active side's port: unique in this process, unknown to the others.
+  // The active side's port, which its peer sees and nothing here matches by: the next one of
+  // Linux's ephemeral range, round and round, whoever else has it.
   virtual uint16_t ephemeral_port() = 0;
 
   // As cm::Manager's calls of the same names. `known` hears of the handle before any event of it

@@ -2,6 +2,7 @@
 #include "broker/manager_line.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -86,6 +87,52 @@ TEST_F(LineToBroker, ASlowReaderLosesNoAnswerAndNoPort) {
   ASSERT_TRUE(put_request(connection->get(), request));
   request.type = RequestType::kBindPort;
   EXPECT_EQ(ask(connection->get(), request, {}, 2000)->reply.slot, 10'000u);
+}
+
+// A broker that has never heard of the process: no second question, and a sentence why.
+TEST_F(LineToBroker, ABrokerThatDoesNotKnowUsIsAskedOnce) {
+  auto keeper = attach(lab_options());
+  auto lease = attach(lab_options());
+  ASSERT_TRUE(keeper && lease);
+  const link::HostPage& page = (*keeper)->host_page();
+  ASSERT_TRUE(lab::eventually([&] { return page.standby_pid.load() > 0; }));
+  ManagerLine line((*lease)->broker_name(), (*lease)->token(), (*lease)->slot());
+  ASSERT_TRUE(line.open());
+  lease->reset();
+  ManagerLine stranger((*keeper)->broker_name(), (*keeper)->token() + 1, (*keeper)->slot());
+  EXPECT_EQ(stranger.open().error().code, ESTALE);
+  ASSERT_EQ(::kill(page.broker_pid.load(), SIGKILL), 0);
+  EXPECT_EQ(bind(line, 7001).error().code, ESTALE);
+  EXPECT_EQ(bind(line, 7001).error().code, ESTALE);
+  ASSERT_EQ(line.explanations().size(), 1u);
+  EXPECT_NE(line.explanations()[0].find("without a connection manager from now on"),
+            std::string::npos);
+  EXPECT_FALSE(line.busy());
+  EXPECT_EQ(line.fd(), -1);
+}
+
+// What comes behind the answer is for a port that its process knows: nothing is shown before.
+TEST_F(LineToBroker, NothingOvertakesAnAnswer) {
+  auto lease = attach(lab_options());
+  ASSERT_TRUE(lease);
+  ManagerLine line((*lease)->broker_name(), (*lease)->token(), (*lease)->slot());
+  ASSERT_TRUE(line.open());
+  Service service;
+  service.space = 0x0106;
+  service.port = 7001;
+  const ManagerLine::Ticket first = line.ask(service);
+  service.port = 7002;
+  const ManagerLine::Ticket second = line.ask(service);
+  usleep(100'000);  // both answers are there
+  drive(line);
+  EXPECT_FALSE(line.answer(second).has_value());
+  std::optional<Result<uint16_t>> answer = line.answer(first);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->value_or(0), 7001);
+  drive(line);
+  answer = line.answer(second);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->value_or(0), 7002);
 }
 
 TEST_F(LineToBroker, AnAbandonedPortIsGivenBack) {

@@ -56,13 +56,15 @@ inline cm::Event expect(cm::EventType type, int timeout_ms = 5000) {
   return event;
 }
 
-// Every client's queue pair has the same number: one that rests in timewait may connect again.
-inline cm::ConnectRequest request() {
+// `qpn`: as of a process's first queue pair, or another of each process: a server that does not
+// answer its DREQ keeps it connected.
+inline cm::ConnectRequest request(uint32_t qpn = 0x120000 |
+                                                 (static_cast<uint32_t>(getpid()) & 0xffff)) {
   cm::ConnectRequest request;
   request.route.source = request.route.destination = loopback();
   request.source_port = port().ephemeral_port();
   request.destination_port = kPort;
-  request.qp.qpn = 0x120001;
+  request.qp.qpn = qpn;
   request.qp.starting_psn = 77;
   request.private_data = {1, 2, 3};
   return request;

@@ -32,8 +32,8 @@ cm::Handle serve_one() {
   return asked.connection;
 }
 
-cm::Handle connect_one() {
-  Result<cm::Handle> connection = port().connect(request());
+cm::Handle connect_one(const cm::ConnectRequest& asked = request()) {
+  Result<cm::Handle> connection = port().connect(asked);
   DEMAND(connection.has_value());
   cm::Event answer = expect(cm::EventType::kResponse);
   DEMAND(answer.qp.qpn == 0x654321 && answer.private_data.size() == 196);
@@ -79,7 +79,7 @@ TEST_F(Connections, TheSameClientTwiceInARow) {
   ASSERT_EQ(server.receive(), "listens");
   for (int i = 0; i < 2; ++i) {
     Child client([](int socket) {
-      cm::Handle connection = connect_one();
+      cm::Handle connection = connect_one(request(0x120001));
       DEMAND(port().disconnect(connection).has_value());
       expect(cm::EventType::kDisconnected);
       say(socket, "parted");
@@ -223,10 +223,12 @@ TEST_F(Connections, AForkLeavesTheParentsConnectionsAlone) {
       bool good = !port().disconnect(connection).has_value();
       port().release(binding);
       // Its own, of the same number in its table, is another.
-      Result<cm::Handle> own = port().connect(request());
-      good &= own.has_value() && !(*own == connection);
       Result<CmBinding> bound = bind_port(kPort + 1);
       good &= bound.has_value() && !(bound->listener == binding.listener);
+      cm::ConnectRequest asked = request();
+      asked.destination_port = kPort + 1;  // held: it does not listen yet
+      Result<cm::Handle> own = port().connect(asked);
+      good &= own.has_value() && !(*own == connection);
       port().destroy(connection);
       port().release(binding);
       good &= !port().accept(connection, {}, {}).has_value();

@@ -50,7 +50,7 @@ Result<void> ManagerLine::open() {
       if (error.code != ECONNREFUSED && error.code != EAGAIN) return tl::unexpected<Error>(error);
     }
     if (now_ms() >= deadline) return tl::unexpected<Error>(error);
-    const timespec pause{0, kLookMs * 1'000'000L};
+    const timespec pause{0, kReconnectMs * 1'000'000L};
     ::nanosleep(&pause, nullptr);
   }
 }
@@ -140,7 +140,7 @@ void ManagerLine::lose() {
 void ManagerLine::tell_again() {
   const int64_t now = now_ms();
   if (given_up_ || now < next_try_ms_) return;
-  next_try_ms_ = now + kLookMs;
+  next_try_ms_ = now + kReconnectMs;
   Result<link::Fd> connected = connect_now(name_);
   if (!connected) return;
   connection_ = std::move(*connected);

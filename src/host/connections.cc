@@ -53,8 +53,7 @@ void Connections::write_rows() {
 
 Instant Connections::next_deadline(Instant now) const {
   const Instant machine = manager_.next_deadline();
-  const Duration look = milliseconds(broker::ManagerLine::kLookMs);
-  return line_->busy() ? std::min(machine, now + look) : machine;
+  return line_->busy() ? std::min(machine, now + milliseconds(line_->look_ms())) : machine;
 }
 
 std::vector<std::string> Connections::explanations() {

@@ -43,8 +43,8 @@ class ManagerLine {
   // `limit`, and returns how many. What comes behind an answer stays until the answer is taken: the
   // first requests for a port must find it bound. After a broker's death it connects to the next.
   size_t receive(link::FunctionRef<void(const MadMessage&)> visit, size_t limit = 64);
-  // Call receive() again within look_ms(), whatever arrives: a broker died and the next has not been
-  // reached, or does not read fast enough.
+  // Call receive() again within look_ms(), whatever arrives: a broker died and the next has not
+  // been reached, or does not read fast enough.
   bool busy() const { return !given_up_ && (!connection_.valid() || !unsent_.empty()); }
   int look_ms() const { return connection_.valid() ? 1 : kReconnectMs; }
   // Sentences for the explain log.

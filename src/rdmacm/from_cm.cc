@@ -149,8 +149,7 @@ bool act_on_request(Record& record) {
   port().request_taken(id.connection);
   if (take_device(id) == 0) return true;
   static_cast<void>(port().reject(id.connection, kConsumerReject, {}));
-  release(id);
-  delete &id;
+  discard(id);
   return false;
 }
 

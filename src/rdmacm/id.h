@@ -164,6 +164,7 @@ void leave_all_groups(Id& id);
 
 // --- ids (identity.cc). Null with errno. `channel` null: a synchronous id.
 Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, ibv_qp_type qp_type);
+void discard(Id& id);   // ends one that the program has never seen
 void release(Id& id);   // gives back what it has of the connection manager
 uint32_t generation();  // how many forks lie between
 

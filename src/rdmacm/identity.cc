@@ -152,6 +152,10 @@ Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space,
   return id;
 }
 
+void discard(Id& id) {
+  end(id);
+}
+
 void release(Id& id) {
   if (id.generation != generation()) return;  // the parent's
   {

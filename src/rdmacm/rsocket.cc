@@ -79,9 +79,15 @@ void give_address(const sockaddr& from, sockaddr* to, socklen_t* length) {
   *length = length_of(&from);
 }
 
+// An accepted stream has one at once, although the peer's last word may be on its way.
+bool has_peer(const Stream& stream) {
+  return stream.state == StreamState::kConnected || stream.state == StreamState::kEnded ||
+         (stream.state == StreamState::kConnecting && stream.greeted);
+}
+
 int accept(Stream& listener, Lease& lease, sockaddr* address, socklen_t* length) {
-  if (listener.state != StreamState::kListening) return refuse(EINVAL);
   while (true) {
+    if (listener.state != StreamState::kListening) return refuse(EINVAL);
     progress(listener);
     while (!listener.requests.empty()) {
       rdma_cm_event* request = listener.requests.front();
@@ -196,8 +202,7 @@ int rconnect(int fd, const sockaddr* address, socklen_t) {
 
 int rshutdown(int fd, int how) {
   return with(fd, [&](Stream& stream, Lease&) {
-    if (stream.state != StreamState::kConnected && stream.state != StreamState::kEnded)
-      return refuse(ENOTCONN);
+    if (!has_peer(stream)) return refuse(ENOTCONN);
     if (how != SHUT_WR) stream.read_shut = true;
     if (how != SHUT_RD) stream.finished = true;
     progress(stream);
@@ -284,8 +289,7 @@ ssize_t rreadv(int fd, const iovec* parts, int count) {
 
 int rgetpeername(int fd, sockaddr* address, socklen_t* length) {
   return with(fd, [&](Stream& stream, Lease&) {
-    if (stream.state != StreamState::kConnected && stream.state != StreamState::kEnded)
-      return refuse(ENOTCONN);
+    if (!has_peer(stream)) return refuse(ENOTCONN);
     give_address(stream.id->route.addr.dst_addr, address, length);
     return 0;
   });

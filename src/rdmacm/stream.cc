@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "rdmacm/id.h"
@@ -80,6 +81,20 @@ void take_event(Stream& stream, rdma_cm_event& event) {
   }
 }
 
+// A client that asked gave up before it was accepted: its request goes, the listener stays.
+void take_event_of_request(Stream& listener, rdma_cm_event* event) {
+  rdma_cm_id* child = event->id;
+  const bool over = event->event != RDMA_CM_EVENT_TIMEWAIT_EXIT;
+  rdma_ack_cm_event(event);
+  auto& requests = listener.requests;
+  auto request = std::find_if(requests.begin(), requests.end(),
+                              [child](rdma_cm_event* each) { return each->id == child; });
+  if (!over || request == requests.end()) return;
+  rdma_ack_cm_event(*request);
+  requests.erase(request);
+  rdma_destroy_id(child);
+}
+
 }  // namespace
 
 Stream::~Stream() {
@@ -149,6 +164,10 @@ void progress(Stream& stream) {
     ++stream.version;
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
       stream.requests.push_back(event);
+      continue;
+    }
+    if (event->id != stream.id) {
+      take_event_of_request(stream, event);
       continue;
     }
     take_event(stream, *event);

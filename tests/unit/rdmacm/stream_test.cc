@@ -106,6 +106,25 @@ TEST_F(Streams, a_request_greets) {
   EXPECT_EQ(stream_.board.size(), 2 * sizeof(Range) + 2 * sizeof(Mapping));
 }
 
+TEST_F(Streams, a_client_that_gives_up_leaves_the_listener) {
+  sockaddr_in at = ipv4("127.0.0.1", 7471);
+  ASSERT_EQ(rdma_bind_addr(stream_.id, plain(at)), 0);
+  ASSERT_EQ(rdma_listen(stream_.id, 4), 0);
+  stream_.state = StreamState::kListening;
+  for (int round = 0; round < 2; ++round) {
+    fake().emit_request();
+    progress(stream_);
+    ASSERT_EQ(stream_.requests.size(), 1u);
+    cm::Event gone = fake().event(cm::EventType::kRejected);
+    gone.connection = fake().last;
+    gone.status = 28;
+    fake().emit(std::move(gone));
+    progress(stream_);
+    EXPECT_EQ(stream_.state, StreamState::kListening);
+    EXPECT_TRUE(stream_.requests.empty());
+  }
+}
+
 TEST_F(Streams, another_protocol_is_no_peer) {
   request();
   answer(std::vector<uint8_t>(40, 0xab));

@@ -3,7 +3,11 @@
 #include "link/staging.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -169,39 +173,53 @@ TEST_F(StagingTest, AnyWordsInTheSharedMemoryAreSurvived) {
   SUCCEED();
 }
 
-// Both at full speed: what a receiver is told to be there is never half of one chunk and half of
-// another.
+// Both at full speed, in two processes as always (within one, this would be a data race): what a
+// receiver is told to be there is never half of one chunk and half of another.
 TEST_F(StagingTest, AReaderAtFullSpeedSeesWholeChunksOnly) {
   constexpr uint64_t kOffers = 300;
+  struct Shared {
+    Staging staging;
+    std::atomic<uint64_t> offered;
+  };
+  void* memory =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  Shared& shared = *static_cast<Shared*>(memory);
   Source sources[2] = {Source(2 * kChunk, 0), Source(2 * kChunk, 100)};
-  std::atomic<uint64_t> offered{0};
-  std::atomic<bool> stop{false};
-  std::thread sender([&] {
+  const pid_t sender = ::fork();
+  if (sender == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    Stager stager(shared.staging);
     for (uint64_t i = 0; i < kOffers; ++i) {
-      while (stager_.offer(sources[i % 2].payload(), 1, 0) == 0) stager_.stage();
-      offered.store(i + 1, std::memory_order_release);
-      stager_.stage();
+      stager.offer(sources[i % 2].payload(), 1, 0);
+      shared.offered.store(i + 1, std::memory_order_release);
+      stager.stage();
     }
-    while (!stop) stager_.stage();
-  });
+    while (stager.stage() || shared.offered.load() == kOffers) {
+    }
+    ::_exit(0);
+  }
   uint64_t wrong = 0, staged = 0;
   std::vector<uint8_t> to(kChunk);
   for (uint64_t i = 0; i < kOffers; ++i) {
-    while (offered.load(std::memory_order_acquire) <= i) std::this_thread::yield();
+    while (shared.offered.load(std::memory_order_acquire) <= i) std::this_thread::yield();
     for (uint64_t part = 0; part < 2; ++part) {
       uint64_t number = 1 + 2 * i + part;
-      if (fetch_staged(*staging_, number, 0, to.data(), kChunk)) {
+      if (fetch_staged(shared.staging, number, 0, to.data(), kChunk)) {
         ++staged;
         wrong += std::memcmp(to.data(), sources[i % 2].bytes.data() + part * kChunk, kChunk) != 0;
       }
-      mark_fetched(*staging_, number);
-      if (i % 16 == 0) std::this_thread::yield();
+      mark_fetched(shared.staging, number);
+      if (i % 16 == 0) ::usleep(50);
     }
   }
-  stop = true;
-  sender.join();
+  shared.offered = 0;
+  int status = -1;
+  ASSERT_EQ(::waitpid(sender, &status, 0), sender);
+  EXPECT_EQ(status, 0);
   EXPECT_EQ(wrong, 0u);
   EXPECT_GT(staged, 0u);
+  ::munmap(memory, sizeof(Shared));
 }
 
 }  // namespace

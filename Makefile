@@ -3,7 +3,7 @@ BUILD := build
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all demo test interop guest sanitize soak bench install deb packages packages-build clean
+.PHONY: all demo test test-apps interop guest sanitize soak bench install deb packages packages-build packages-demo clean
 
 all: packages-build
 	@cmake --preset release -DVERBENA_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) > /dev/null
@@ -12,16 +12,26 @@ all: packages-build
 packages-build:
 	@scripts/install-packages build
 
-packages:
+packages-demo:
 	@scripts/install-packages build test
 
-demo: packages all
+packages:
+	@scripts/install-packages build test apps
+
+demo: packages-demo all
 	@scripts/demo $(BUILD)
 
 test: packages guest
 	@cmake --preset release -DVERBENA_TESTS=ON > /dev/null
 	@cmake --build $(BUILD)
 	@scripts/test $(BUILD)
+
+# The long form of the tests of whole programs (storage testers, MPI, hypervisor); the short one is
+# part of `make test`.
+test-apps: packages
+	@cmake --preset release -DVERBENA_TESTS=ON > /dev/null
+	@cmake --build $(BUILD)
+	@VERBENA_APPS=long scripts/test $(BUILD) -R apps_
 
 # The long form of the tests against Linux's Soft-RoCE; the short one is part of `make test`.
 interop: packages guest

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/plain_socket.h"
 #include "host/config.h"
 #include "host/interfaces.h"
 #include "link/fd.h"
@@ -107,7 +108,7 @@ Result<link::Fd> connected_probe(const engine::AddressVector& route, uint32_t in
                 fmt::format("no way from {}: one is IPv4, the other IPv6; choose a GID index "
                             "(sgid_index {} now) of the destination's family",
                             path, route.source_gid_index));
-  link::Fd probe(::socket(to.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  link::Fd probe(plain_socket(to.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe.valid())
     return fail(errno,
                 fmt::format("no socket to look up the route from {}: {}", path, strerror(errno)));

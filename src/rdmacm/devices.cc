@@ -82,6 +82,14 @@ std::vector<ibv_context*> open_all(int& error) {
   return contexts;
 }
 
+// Those that are open already.
+std::vector<ibv_context*> opened() {
+  Lock lock(library());
+  std::vector<ibv_context*> contexts;
+  for (const Device& device : known_devices()) contexts.push_back(device.context);
+  return contexts;
+}
+
 // Index of the GID in the device's table, RoCE v2 before others; -1: not there.
 int gid_index(ibv_context* context, const engine::Gid& gid, uint32_t interface) {
   std::vector<ibv_gid_entry> table(kMaxGids);
@@ -174,15 +182,21 @@ void take_context(Id& id, ibv_context* context) {
 }
 
 int take_device(Id& id) {
+  const auto take_of = [&id](const std::vector<ibv_context*>& contexts) {
+    for (ibv_context* context : contexts) {
+      if (id.verbs != nullptr && id.verbs != context) continue;
+      const int index = gid_index(context, id.source, id.scope);
+      if (index < 0) continue;
+      id.gid_index = index;
+      if (id.verbs == nullptr) take_context(id, context);
+      return true;
+    }
+    return false;
+  };
+  // Each connection comes here, and asking the system for its devices takes longer than the rest.
+  if (take_of(opened())) return 0;
   int error = 0;
-  for (ibv_context* context : open_all(error)) {
-    if (id.verbs != nullptr && id.verbs != context) continue;
-    const int index = gid_index(context, id.source, id.scope);
-    if (index < 0) continue;
-    id.gid_index = index;
-    if (id.verbs == nullptr) take_context(id, context);
-    return 0;
-  }
+  if (take_of(open_all(error))) return 0;
   // One that could not be opened may be the one.
   return error != 0 ? error : ENODEV;
 }

@@ -5,7 +5,47 @@ the server. The short form leaves out combinations, VERBENA_INTEROP=long (make i
 import itertools
 
 import linux
-from linux import LONG, SIDES, Linux
+from linux import LONG, SIDES, V4, V6, Linux
+
+PORT = 7470
+
+
+class Events(Linux):
+    """Our own program at both ends (connections.c): every event, status, private byte and message
+    of connections that are made, refused, raced and killed."""
+
+    def meet(self, server_is, address=V4, lines=(7, 10), environment="", **options):
+        command = f"connections {PORT}"
+        self.in_guest = environment
+        texts = self.both(command, f"{command} {address[server_is]}", PORT, server_is, **options,
+                          **dict(setting.split("=") for setting in environment.split()))
+        self.assert_all_ok(texts, lines)
+
+    def test_every_event(self):
+        for server_is in SIDES:
+            with self.subTest(server=server_is):
+                self.meet(server_is)
+
+    def test_every_event_over_ipv6(self):
+        for server_is in SIDES:
+            with self.subTest(server=server_is):
+                self.meet(server_is, V6)
+
+    def test_every_event_when_packets_are_lost(self):
+        with self.losses_in_guest():
+            for server_is in SIDES:
+                with self.subTest(server=server_is):
+                    self.meet(server_is, seconds=240, VERBENA_FAULT="drop=1%,seed=5")
+
+    def test_a_killed_peer(self):
+        """The other end hears of it: of a connection, and of a request that waits for its answer."""
+        for server_is, victim, early in itertools.product(SIDES, ["server", "client"], [0, 1]):
+            with self.subTest(server=server_is, victim=victim, early=early):
+                in_guest = (victim == "server") == (server_is == "guest")
+                killed = 137 if in_guest else -9
+                self.meet(server_is, lines=1,
+                          codes=(killed, 0) if victim == "server" else (0, killed),
+                          environment=f"VICTIM={victim}" + " EARLY=1" * early)
 
 
 class Programs(Linux):

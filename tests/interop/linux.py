@@ -21,7 +21,7 @@ IMAGE = os.environ.get("VERBENA_GUEST", "guest")
 DEVICE = ["--device", "verbena0=tap0"]
 SIDES = ["guest", "host"]
 # Programs of these tests, for both ends.
-OWN = {"exchange": os.path.join(harness.BUILD, "bin", "exchange")}
+OWN = {name: os.path.join(harness.BUILD, "bin", name) for name in ["exchange", "connections"]}
 V4 = {"guest": GUEST, "host": HOST}
 V6 = {"guest": GUEST6, "host": HOST6}
 # rxe's GIDs: link-local, IPv4, IPv6. Ours: IPv4, IPv6, link-local.
@@ -68,23 +68,23 @@ class Linux(AppTest):
         return harness.start([VERBENA, "run", *DEVICE, "--", OWN.get(program, program), *words],
                              env)
 
-    def both(self, server, client, port, server_is, seconds=60, **settings):
+    def both(self, server, client, port, server_is, seconds=60, codes=(0, 0), **settings):
         """Server and client, one of them in the guest; their outputs, server's first. `port` is
-        the TCP port on which the server listens when it is ready."""
+        the TCP port on which the server listens when it is ready, `codes` how they shall end."""
         if server_is == "guest":
             serving = self.linux.start(f"{self.in_guest} timeout {seconds} {server}")
             self.linux.listens(serving, port)
             near = harness.finish(self.here(client, **settings), seconds)
             far = self.linux.wait(serving, seconds + 20)
-            codes, texts = (far[0], near.code), (far[1], near.output)
+            ended, texts = (far[0], near.code), (far[1], near.output)
         else:
             serving = self.here(server, **settings)
             harness.wait_listening(port, serving)
             far = self.linux.wait(self.linux.start(f"{self.in_guest} timeout {seconds} {client}"),
                                   seconds + 20)
             near = harness.finish(serving, seconds)
-            codes, texts = (near.code, far[0]), (near.output, far[1])
-        self.assertEqual(codes, (0, 0),
+            ended, texts = (near.code, far[0]), (near.output, far[1])
+        self.assertEqual(ended, codes,
                          f"server: {server}\n{texts[0]}\nclient: {client}\n{texts[1]}")
         return texts
 
@@ -98,10 +98,12 @@ class Linux(AppTest):
                          server_is, **options)
 
     def assert_all_ok(self, texts, lines):
-        """What exchange and connections print: one line for each scenario, and how many."""
-        said = [line for text in texts for line in text.splitlines()]
-        self.assertEqual([line for line in said if not line.endswith(": ok")], [])
-        self.assertEqual(len(said), lines, said)
+        """What exchange and connections print: a line for each scenario. `lines`: how many, of
+        both together or of each."""
+        said = [text.splitlines() for text in texts]
+        self.assertEqual([line for each in said for line in each if not line.endswith(": ok")], [])
+        counts = tuple(len(each) for each in said)
+        self.assertEqual(sum(counts) if isinstance(lines, int) else counts, lines, said)
 
     def connect(self, server, client, server_is, address=V4, seconds=60, **settings):
         """Programs of rdma_cm, whose servers listen on no TCP port: the client waits a moment, and

@@ -14,6 +14,8 @@ constexpr struct {
 } kSteps[] = {
     {{"modify qp", "rtr"},
      {"ibv_modify_qp to RTR was refused",
+      "ibv_*_pingpong was started without -g, so its address handle has no GRH, which RoCE needs "
+      "(EINVAL).\n"
       "No route leads from the chosen GID to the peer's (ENETUNREACH): one is IPv4, the other "
       "IPv6, or they are of different networks.\n"
       "The GID index names no GID, or the path MTU is above the port's (EINVAL).\n"

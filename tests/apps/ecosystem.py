@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 import harness
+from counters_test import Counters, plain_environment
 
 LONG = os.environ.get("VERBENA_APPS") == "long"
 ROADS = {"local": {}, "wire": {"VERBENA_LOCAL": "off"}}
@@ -68,3 +69,29 @@ class Ecosystem(harness.AppTest):
             self.fail(f"{' '.join(command)} ended with {outcome.code}:\n{outcome.output}\n"
                       f"---- explained\n{again.output}")
         return outcome.output
+
+
+class OnDevice(Counters, Ecosystem):
+    """Whole programs under `verbena run`, on a device of the test's own (`self.device`) whose counter
+    files say what really went through Verbena: these programs fall back to TCP or shared memory
+    without a word."""
+
+    def setUp(self):
+        Counters.setUp(self)
+        Ecosystem.setUp(self)
+
+    def launch(self, command, mode="env", **variables):
+        return self.start([*self.verbena(mode), *command], env=plain_environment(**variables))
+
+    def await_line(self, process, line):
+        """Returns when a started program has printed the line."""
+        seen = []
+        for text in process.stdout:
+            seen.append(text)
+            if text.strip() == line:
+                return
+        self.fail(f"the program ended without {line!r}:\n{''.join(seen)}")
+
+    def bytes_sent(self):
+        """Payload that left through the device, in all processes that have ended."""
+        return 4 * self.read("counters/port_xmit_data")

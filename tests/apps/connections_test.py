@@ -3,17 +3,16 @@ listener, the client, the broker) is killed; signals in every call that waits; c
 connections, and thousands one after another, that leave nothing behind."""
 
 import os
-import re
 import select
 import signal
 import subprocess
 import time
-import unittest
 
 import harness
-from ecosystem import LONG
+from ecosystem import long_form
 from harness import BUILD, NEAR, AppTest, brokers, environment, free_port, run
 
+CROWD = os.path.join(BUILD, "bin", "cm_crowd")
 STEPS = os.path.join(BUILD, "bin", "cm_steps")
 SECONDS = 20    # that anything may take: far below the minute of a REQ or DREQ without an answer
 AT_ONCE = 3     # that a goodbye may take: below the 4.3 s after which a datagram is repeated
@@ -368,6 +367,38 @@ class Signals(Pair):
                     continue
                 end()
                 self.assertIn(program.answer(), ("ok", "DISCONNECTED 0"))
+
+
+def left_over():
+    """What all processes together could leave behind: shared memory with a name, slots and ports
+    (which go with the last broker)."""
+    harness.wait_for_no_broker()
+    return {"brokers": brokers(), "shared memory": sorted(os.listdir("/dev/shm")),
+            "sockets": run(["ss", "-Haun"]).output.split("\n")}
+
+
+class Crowds(AppTest):
+    def crowd(self, rounds, depth, seconds=300, **variables):
+        before = left_over()
+        outcome = run([CROWD, NEAR, str(rounds), str(depth)], seconds, environment(**variables))
+        self.assert_ok(outcome)
+        self.assertIn(f"{rounds * depth} connections, {depth} at once, nothing left",
+                      outcome.output)
+        self.assertEqual(left_over(), before)
+
+    def test_at_once(self):
+        """1,100 stand at the same time, as with ib_write_bw -R -q 1100."""
+        self.crowd(2, 1100)
+        self.crowd(1, 1100, VERBENA_LOCAL="off")
+
+    def test_one_after_another(self):
+        self.crowd(625, 16)
+
+    @long_form("half a minute of nothing but connections")
+    def test_more_than_a_process_has_ids_for(self):
+        """In all: 65,536 connections may be at once, those in timewait among them."""
+        self.crowd(5000, 16)
+        self.crowd(10000, 1)
 
 
 if __name__ == "__main__":

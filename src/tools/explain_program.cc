@@ -40,6 +40,15 @@ constexpr struct {
       "The address or the TCP port (-p, 18515 by default) is another one.",
       "Start the server first, with the same test and options, then the client with its "
       "address."}},
+    {{"read/write remote address", ""},
+     {"ibv_*_pingpong's two sides told each other nothing over TCP: the other one ended",
+      "It could not set up its queue pair, or was started with other options.",
+      "Read what the other side printed; give both the same -g, -d, -m and -s."}},
+    {{"couldn't connect to ", ":"},
+     {"ibv_*_pingpong did not reach the other side over TCP, before any RDMA",
+      "The server is not running yet, or has ended.\n"
+      "The address or the TCP port (-p, 18515 by default) is another one.",
+      "Start the server (without an address) first, then the client with its address."}},
     {{"unable to find the infiniband", ""},
      {"the program sees no such RDMA device",
       "It was started without verbena run (or LD_LIBRARY_PATH), so the system's libibverbs "

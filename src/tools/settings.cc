@@ -15,6 +15,7 @@
 #include "host/settings.h"
 #include "link/fault_lens.h"
 #include "link/pcap_lens.h"
+#include "tools/command.h"
 
 namespace verbena::tools {
 namespace {
@@ -125,6 +126,11 @@ std::vector<std::string> unknown_settings(const char* const* environment) {
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   }
   return sentences;
+}
+
+void tell_unknown_settings(const char* command) {
+  for (const std::string& sentence : unknown_settings(environ))
+    complain(command, "note: " + sentence, 0);
 }
 
 }  // namespace verbena::tools

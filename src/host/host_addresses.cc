@@ -109,6 +109,10 @@ Result<link::Fd> connected_probe(const engine::AddressVector& route, uint32_t in
     return fail(EINVAL, fmt::format("no way {}: one is IPv4, the other IPv6; choose a GID index "
                                     "(sgid_index {} now) of the destination's family",
                                     path, route.source_gid_index));
+  if (to.is_link_local() && interface_index == 0)
+    return fail(EINVAL, fmt::format("no route {}: a link-local address needs its interface "
+                                    "(sin6_scope_id; in programs' options {}%INTERFACE)",
+                                    path, destination));
   link::Fd probe(::socket(to.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe.valid())
     return fail(errno, fmt::format("no socket to look up the route {}: {}", path, strerror(errno)));

@@ -59,7 +59,9 @@ TEST(Explain, KnowsWholeSentencesOfPrograms) {
       {"Couldn't read/write remote address",
        "ibv_*_pingpong's two sides told each other nothing over TCP: the other one ended\n"},
       {"Couldn't connect to 127.0.0.1:18515",
-       "ibv_*_pingpong did not reach the other side over TCP, before any RDMA\n"},
+       "the program did not reach its other side over TCP, before any RDMA\n"},
+      {"Unexpected CM event bl blka 8",
+       "perftest -R got another event of rdma_cm than it waited for; the number is the event's\n"},
   };
   for (const auto& [sentence, first] : sentences)
     EXPECT_EQ(explain_query(sentence).substr(0, first.size()), first) << sentence;

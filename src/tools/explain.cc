@@ -35,9 +35,7 @@ int summarise_file(const std::string& path) {
 
 int explain(const std::vector<std::string>& words) {
   if (words.empty()) {
-    for (const auto& list : all_explanations())
-      for (const Explanation& entry : list)
-        fmt::print("{:>3}  {:<37} {}\n", entry.number, entry.name, entry.text);
+    for (const auto& list : all_explanations()) fmt::print("{}", explanation_list(list));
     return 0;
   }
   const std::string query = fmt::format("{}", fmt::join(words, " "));

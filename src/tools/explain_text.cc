@@ -125,6 +125,13 @@ std::string explanation_text(const Explanation& entry) {
   return out;
 }
 
+std::string explanation_list(std::span<const Explanation> list) {
+  std::string out;
+  for (const Explanation& entry : list)
+    out += fmt::format("{:>3}  {:<37} {}\n", entry.number, entry.name, entry.text);
+  return out;
+}
+
 std::vector<std::span<const Explanation>> all_explanations() {
   return {status_explanations(), errno_explanations(), reject_explanations(), sidr_explanations(),
           event_explanations()};
@@ -135,9 +142,16 @@ std::string explain_query(std::string_view query) {
   const auto add = [&](const Explanation& entry) {
     out += (out.empty() ? "" : "\n") + explanation_text(entry);
   };
+  const std::string wanted = lower(query);
+  for (const auto& kind : kKinds)
+    if (kind.word == wanted) return explanation_list(kind.list());
+  if (query.starts_with('-') && is_number(query.substr(1))) {  // as events have it
+    const Explanation* entry =
+        numbered(errno_explanations(), std::stoi(std::string(query.substr(1))));
+    return entry != nullptr ? explanation_text(*entry) : "";
+  }
   const bool numeric = is_number(query);
   const int number = numeric ? std::stoi(std::string(query)) : -1;
-  const std::string wanted = lower(query);
   if (const Explanation* entry = of_kind(wanted)) return explanation_text(*entry);
   for (const auto& list : all_explanations())
     for (const Explanation& entry : list)

@@ -36,7 +36,8 @@ struct Step {
 // The step of a sentence that perftest or ibv_*_pingpong prints without an errno, or nullptr.
 const Step* step_in_sentence(std::string_view sentence);
 
-// Every explanation that `query` names: a number (of all kinds, or of one: "REJ 8", "event 8"), a
+// Every explanation that `query` names: a number (of all kinds, or of one: "REJ 8", "event 8"; a
+// negative one is an errno), the name of a kind ("REJ": a line for each), a
 // name with or without its prefix ("IBV_WC_", "RDMA_CM_EVENT_") in any case, words of the printed
 // sentence, or a program's whole sentence, where an event of rdma_cm brings the meaning of the
 // number behind it. Empty when nothing fits.
@@ -46,7 +47,8 @@ std::string explain_query(std::string_view query);
 // (of an errno: at the end, as perror() puts it). Names win over sentences. Or nullptr.
 const Explanation* find_in_line(std::string_view line);
 
-// The layout of one explanation.
+// The layout of one explanation, and of a list of them, a line each.
 std::string explanation_text(const Explanation& explanation);
+std::string explanation_list(std::span<const Explanation> list);
 
 }  // namespace verbena::tools

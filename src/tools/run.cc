@@ -104,7 +104,7 @@ int run(const RunOptions& options) {
 
   if (auto settings = check_settings([](const char* name) { return getenv(name); }); !settings)
     return complain("run", settings.error().message, 2);
-  for (const std::string& doubt : unknown_settings(environ)) complain("run", "note: " + doubt, 0);
+  tell_unknown_settings("run");
   auto devices = load_chosen_devices(options.device);
   if (!devices) return complain("run", devices.error().message, 2);
   if (devices->empty()) return complain("run", no_devices_hint(), 1);

@@ -15,6 +15,7 @@
 #include "host/settings.h"
 #include "link/fault_lens.h"
 #include "link/pcap_lens.h"
+#include "tools/command.h"
 
 namespace verbena::tools {
 namespace {
@@ -52,17 +53,20 @@ constexpr size_t kSlipsOfStranger = 2;  // where the name does not begin with ou
 constexpr size_t kLongestName = 64;     // of a variable that is looked at
 constexpr std::string_view kPrefix = "VERBENA_";
 
-// How many letters must be put in, taken out or changed to make one word of the other.
+// How many letters must be put in, taken out, changed or swapped with their neighbour to make one
+// word of the other.
 size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before, last, row(b.size() + 1);  // of the words' beginnings
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
+    before = std::move(last);
+    last = row;
     row[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+      const size_t changed = last[j] + (a[i] == b[j] ? 0 : 1);
+      row[j + 1] = std::min({changed, row[j] + 1, last[j + 1] + 1});
+      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j])
+        row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
     }
   }
   return row.back();
@@ -72,7 +76,7 @@ size_t distance(std::string_view a, std::string_view b) {
 std::string doubt(std::string_view name) {
   if (std::count(std::begin(kOthers), std::end(kOthers), name) != 0) return "";
   std::string_view nearest;
-  size_t slips = name.size();
+  size_t slips = kLongestName;
   for (std::string_view known : kSettings)
     if (const size_t away = distance(name, known); away < slips) {
       slips = away;
@@ -122,6 +126,11 @@ std::vector<std::string> unknown_settings(const char* const* environment) {
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   }
   return sentences;
+}
+
+void tell_unknown_settings(const char* command) {
+  for (const std::string& sentence : unknown_settings(environ))
+    complain(command, "note: " + sentence, 0);
 }
 
 }  // namespace verbena::tools

@@ -20,4 +20,7 @@ Result<void> check_settings(const std::function<const char*(const char*)>& curre
 // "VERBENA_LOGG is no setting of Verbena and does nothing; did you mean VERBENA_LOG?"
 std::vector<std::string> unknown_settings(const char* const* environment);
 
+// A note on stderr for each such variable of this process: "verbena COMMAND: note: ...".
+void tell_unknown_settings(const char* command);
+
 }  // namespace verbena::tools

@@ -59,6 +59,18 @@ TEST_F(ExplainLines, name_the_attribute_and_its_limit) {
   EXPECT_NE(lines[0].find("(ENOMEM)"), std::string::npos) << lines[0];
 }
 
+TEST_F(ExplainLines, say_why_an_address_has_no_device) {
+  static constexpr uint8_t kNoDevice[4] = {203, 0, 113, 9};
+  fake().local_source = engine::Gid::from_ipv4(kNoDevice);
+  sockaddr_in to = ipv4("127.0.0.1", 7471);
+  rdma_cm_id* id = make();
+  said();
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, plain(to), 1000), 0);
+  take(RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+  EXPECT_EQ(said(), Lines{"rdma_resolve_addr: no device has the address 203.0.113.9, from which "
+                          "127.0.0.1 is reached; `verbena devices` shows them"});
+}
+
 TEST_F(ExplainLines, null_pointers_are_told_by_call) {
   EXPECT_REFUSED(EINVAL, rdma_listen(nullptr, 1));
   EXPECT_REFUSED(EINVAL, rdma_resolve_addr(nullptr, nullptr, nullptr, 0));

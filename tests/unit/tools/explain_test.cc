@@ -19,6 +19,10 @@
 namespace verbena::tools {
 namespace {
 
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
 TEST(Explain, StatusesAreNumberedZeroTo23) {
   int number = 0;
   for (const Explanation& entry : status_explanations()) {
@@ -52,6 +56,12 @@ TEST(Explain, KnowsWholeSentencesOfPrograms) {
        "perftest's two sides did not find each other over TCP, before any RDMA\n"},
       {"Unable to find the Infiniband/RoCE device", "the program sees no such RDMA device\n"},
       {"No IB devices found", "the program sees no RDMA device\n"},
+      {"Couldn't read/write remote address",
+       "ibv_*_pingpong's two sides told each other nothing over TCP: the other one ended\n"},
+      {"Couldn't connect to 127.0.0.1:18515",
+       "the program did not reach its other side over TCP, before any RDMA\n"},
+      {"Unexpected CM event bl blka 8",
+       "perftest -R got another event of rdma_cm than it waited for; the number is the event's\n"},
   };
   for (const auto& [sentence, first] : sentences)
     EXPECT_EQ(explain_query(sentence).substr(0, first.size()), first) << sentence;
@@ -113,6 +123,7 @@ TEST(Explain, KnowsConnectionsThatFailed) {
       {"errno 12", {"ENOMEM (12): ", ""}},
       {"stale_conn", {"IB_CM_REJ_STALE_CONN (10): ", ""}},
       {"rejected", {"RDMA_CM_EVENT_REJECTED (8): ", ""}},
+      {"-110", {"ETIMEDOUT (110): ", ""}},
   };
   for (const auto& [sentence, wanted] : sentences) {
     const std::string found = explain_query(sentence);
@@ -123,7 +134,11 @@ TEST(Explain, KnowsConnectionsThatFailed) {
     const bool two = found.find("\n\n") != std::string::npos;
     EXPECT_EQ(two, !wanted.second.empty()) << sentence << "\n" << found;
   }
+  EXPECT_EQ(first_line(explain_query("REJ")),
+            "  1  IB_CM_REJ_NO_QP                       no queue pair available");
+  EXPECT_NE(explain_query("event").find("\n 15  RDMA_CM_EVENT_TIMEWAIT_EXIT "), std::string::npos);
   EXPECT_EQ(explain_query("REJ 34"), "");
+  EXPECT_EQ(explain_query("-34567"), "");
   EXPECT_EQ(explain_query("event 16"), "");
 }
 
@@ -143,10 +158,6 @@ TEST(Explain, GoldenText) {
   std::ifstream in(path);
   const std::string golden(std::istreambuf_iterator<char>(in), {});
   EXPECT_EQ(all, golden) << "run with UPDATE_GOLDEN=1 when the change is meant";
-}
-
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
 }
 
 TEST(Explain, NamesNumbersAndSentences) {

@@ -72,6 +72,9 @@ TEST(Settings, MisspeltNamesAreTold) {
                        "VERBENA_DEVICES?",
                        "VERBENA_FAULTS is no setting of Verbena and does nothing; did you mean "
                        "VERBENA_FAULT?"}));
+  EXPECT_EQ(doubts({"VERBENA_LGO=explain"}),
+            Sentences{"VERBENA_LGO is no setting of Verbena and does nothing; did you mean "
+                      "VERBENA_LOG?"});
   const Sentences far = doubts({"VERBENA_LOSE_EVERYTHING=1"});
   ASSERT_EQ(far.size(), 1u);
   EXPECT_EQ(far[0].find("VERBENA_LOSE_EVERYTHING is no setting of Verbena and does nothing; "
@@ -81,7 +84,7 @@ TEST(Settings, MisspeltNamesAreTold) {
 
 TEST(Settings, KnownAndForeignNamesAreNot) {
   EXPECT_TRUE(doubts({"VERBENA_LOG=explain", "VERBENA_TREE=/x", "VERBENA_BUILD=b", "PATH=/bin",
-                      "VERBENA=1", "LOG=explain", "=", "", "WITHOUT"})
+                      "VERBENA=1", "LOG=explain", "=", "", "WITHOUT", "_=/bin/x"})
                   .empty());
   const std::string huge(100000, 'V');
   EXPECT_TRUE(doubts({huge.c_str()}).empty());

@@ -1,6 +1,6 @@
-"""Debian's UCX over Verbena: its tools, its measurements over rc_verbs and ud_verbs with each API, and
-a program that connects by rdma_cm and looks at every byte (ucx_perftest checks none). UCX takes any
-transport that works, so every test names the transports and reads the device's counters after it."""
+"""Debian's UCX over Verbena: its tools, its measurements over rc_verbs and ud_verbs with each API,
+and a program that connects by rdma_cm and looks at every byte (ucx_perftest checks none). UCX takes
+any transport that works, so every test names its transports and reads the device's counters."""
 
 import re
 

@@ -57,8 +57,8 @@ inline void meet(int socket, Peer& peer) {
 
 // Hears, and sees what the background thread wrote before: the lock orders the two (a fact that
 // the thread sanitizer needs, not the hardware).
-inline std::string hear(int socket) {
-  std::string text = lab::hear(socket);
+inline std::string hear(int socket, int timeout_ms = 10'000) {
+  std::string text = lab::hear(socket, timeout_ms);
   Process::Guard guard(Process::get());
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "rdmacm/datagram.h"
 #include "rdmacm/id.h"
 #include "rdmacm/stream.h"
 #include "rdmacm/wall.h"
@@ -29,11 +30,23 @@ int unsupported(int error, const char* why) {
   return shielded([&] { return refuse(error, "rsocket", why); });
 }
 
-int open_socket(int type) {
+template <typename Kind>
+int enter(std::shared_ptr<Kind> socket, int error, int type) {
+  if (error != 0) return refuse(error);
+  if ((type & SOCK_NONBLOCK) != 0) socket->flags = O_NONBLOCK;
+  return enter_socket(socket);
+}
+
+int open_stream_socket(int type) {
   auto stream = std::make_shared<Stream>();
-  if (int error = open_stream(*stream, nullptr); error != 0) return refuse(error);
-  if ((type & SOCK_NONBLOCK) != 0) stream->flags = O_NONBLOCK;
-  return enter_socket(stream);
+  const int error = open_stream(*stream, nullptr);
+  return enter(stream, error, type);
+}
+
+int open_datagram_socket(int domain, int type) {
+  auto datagram = std::make_shared<Datagram>();
+  const int error = open_datagram(*datagram, static_cast<sa_family_t>(domain));
+  return enter(datagram, error, type);
 }
 
 int control(Socket& socket, int command, int value) {
@@ -79,9 +92,12 @@ int rsocket(int domain, int type, int protocol) {
   constexpr int kFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
   if (domain != AF_INET && domain != AF_INET6)
     return unsupported(EAFNOSUPPORT, "addresses are IPv4 or IPv6");
-  if ((type & ~kFlags) != SOCK_STREAM || (protocol != 0 && protocol != IPPROTO_TCP))
-    return unsupported(ENOTSUP, "only streams (SOCK_STREAM) are offered");
-  return shielded([&] { return open_socket(type); });
+  const int kind = type & ~kFlags;
+  if (kind == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP))
+    return shielded([&] { return open_stream_socket(type); });
+  if (kind == SOCK_DGRAM && (protocol == 0 || protocol == IPPROTO_UDP))
+    return shielded([&] { return open_datagram_socket(domain, type); });
+  return unsupported(ENOTSUP, "only streams (SOCK_STREAM) and datagrams (SOCK_DGRAM) are offered");
 }
 
 int rbind(int fd, const sockaddr* address, socklen_t length) {

@@ -32,7 +32,7 @@ void go_on_connecting(Stream& stream) {
 // The peer is gone; what it sent before lies in the completion queue still.
 void drain(Stream& stream) {
   ibv_wc wc;
-  while (stream.cq != nullptr && ibv_poll_cq(stream.cq, 1, &wc) > 0) take_completion(stream, wc);
+  while (stream.completions.take(wc)) take_completion(stream, wc);
   stream.peer_finished = true;
   end(stream, 0);
   rdma_disconnect(stream.id);
@@ -95,10 +95,7 @@ int give_id(Stream& stream) {
 // The queue pair and what it works with.
 void drop_connection(Stream& stream) {
   if (stream.id != nullptr && stream.id->qp != nullptr) rdma_destroy_qp(stream.id);
-  if (stream.cq != nullptr) ibv_destroy_cq(stream.cq);
-  if (stream.completions != nullptr) ibv_destroy_comp_channel(stream.completions);
-  stream.cq = nullptr;
-  stream.completions = nullptr;
+  stream.completions.close();
   for (ibv_mr** mr : {&stream.received_mr, &stream.slots_mr, &stream.board_mr}) {
     if (*mr != nullptr) ibv_dereg_mr(*mr);
     *mr = nullptr;
@@ -151,15 +148,6 @@ int renew(Stream& stream) {
   return stream.bound && rdma_bind_addr(stream.id, again) != 0 ? errno : 0;
 }
 
-int watch_completions(Stream& stream, uint32_t entries) {
-  stream.completions = ibv_create_comp_channel(stream.id->verbs);
-  if (stream.completions == nullptr) return errno;
-  stream.cq =
-      ibv_create_cq(stream.id->verbs, static_cast<int>(entries), nullptr, stream.completions, 0);
-  if (stream.cq == nullptr) return errno;
-  return stream.watch(stream.completions->fd);
-}
-
 int accept_stream(Stream& stream, rdma_cm_event* request) {
   rdma_cm_id* child = request->id;
   const bool known = take_greeting(stream, *request);
@@ -194,7 +182,7 @@ void Stream::take_all() {
     rdma_ack_cm_event(event);
   }
   ibv_wc wc;
-  while (cq != nullptr && ibv_poll_cq(cq, 1, &wc) > 0) {
+  while (completions.take(wc)) {
     ++version_;
     take_completion(*this, wc);
   }
@@ -204,11 +192,7 @@ void Stream::take_all() {
 }
 
 void Stream::arm() {
-  if (cq == nullptr) return;
-  ibv_cq* which = nullptr;
-  void* context = nullptr;
-  while (ibv_get_cq_event(completions, &which, &context) == 0) ibv_ack_cq_events(which, 1);
-  ibv_req_notify_cq(cq, 0);
+  completions.arm();
 }
 
 void establish(Stream& stream) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "rdmacm/completions.h"
 #include "rdmacm/socket.h"
 #include "rdmacm/stream_wire.h"
 
@@ -40,8 +41,7 @@ struct OwnMapping {
 struct Stream final : Socket {
   rdma_event_channel* channel = nullptr;
   rdma_cm_id* id = nullptr;
-  ibv_comp_channel* completions = nullptr;
-  ibv_cq* cq = nullptr;
+  Completions completions;
   StreamState state = StreamState::kFresh;
   int error = 0;               // why it ended; 0 when SO_ERROR has told
   bool bound = false;          // by the program
@@ -133,7 +133,6 @@ int renew(Stream& stream);     // after a refusal: as it was before the attempt
 void say_end(Stream& stream);  // tells the peer what was shut, as soon as it can
 void establish(Stream& stream);
 void end(Stream& stream, int error);  // of the stream: its calls fail with `error`
-int watch_completions(Stream& stream, uint32_t entries);  // makes their queue. Not locked.
 
 // --- buffers and boards (stream_boards.cc)
 int prepare(Stream& stream);  // queue pair and buffers; 0 or errno

@@ -71,9 +71,10 @@ std::optional<Greeting> parse_greeting(std::span<const uint8_t> private_data) {
 int prepare(Stream& stream) {
   if (int error = make_buffers(stream); error != 0) return error;
   constexpr uint32_t kSends = kSendSlots + kControlMessages;
-  if (int error = watch_completions(stream, kReceives + kSends); error != 0) return error;
+  if (int error = stream.completions.open(stream, stream.id->verbs, kReceives + kSends); error != 0)
+    return error;
   ibv_qp_init_attr attr{};
-  attr.send_cq = attr.recv_cq = stream.cq;
+  attr.send_cq = attr.recv_cq = stream.completions.cq;
   attr.qp_type = IBV_QPT_RC;
   attr.sq_sig_all = 1;
   attr.cap.max_send_wr = kSends;

@@ -247,10 +247,39 @@ class Rsockets(Cm):
                 server.kill()
                 finish(server, 5)
 
-    def test_what_is_not_offered(self):
-        outcome = run(["udpong", "-s", NEAR], 20, environment(VERBENA_LOG="explain"))
-        self.assertNotEqual(outcome.code, 0)
-        self.assertIn("rsocket: only streams (SOCK_STREAM) are offered", outcome.output)
+    def pong(self, size, count, *modes, **env):
+        """Runs udpong; how many of its datagrams the server got. It serves for ever."""
+        options = [word for mode in modes for word in ("-T", mode)]
+        common = ["udpong", "-p", str(free_port()), "-S", str(size), "-C", str(count), *options]
+        server = start([*common, "-b", NEAR], environment(**env))
+        try:
+            outcome = run([*common, "-s", NEAR], 30, environment(**env))
+            self.assert_ok(outcome)
+        finally:
+            server.kill()
+            finish(server, 5)
+        line = re.search(r"(?m)^custom\s+\S+\s+(\d+)(k?)\s", outcome.output)
+        self.assertIsNotNone(line, outcome.output)
+        return int(line[1]) * (1000 if line[2] else 1)
+
+    def test_udpong_sends_bursts(self):
+        """Nothing holds the sender back: what the server is too slow for is lost, as with UDP, but
+        not what its queues have room for. 1500 bytes are more than UD carries at this MTU."""
+        for road, env in ROADS.items():
+            for mode in ("b", "n", "a"):
+                for size, room in ((16, 500), (500, 500), (1500, 100)):
+                    with self.subTest(road=road, mode=mode, size=size):
+                        got = self.pong(size, 900, mode, **env)
+                        self.assertGreaterEqual(got, room)
+                        self.assertLessEqual(got, 900)
+
+    def test_udpong_echoes(self):
+        """Few rounds: udpong sends again after 1 ms, and never drops the echoes that it has then
+        too many."""
+        for road, env in ROADS.items():
+            for size in (16, 500, 1500):
+                with self.subTest(road=road, size=size):
+                    self.assertEqual(self.pong(size, 10, "b", "e", **env), 20)
 
     def test_a_dead_peer_ends_the_stream(self):
         port = str(free_port())

@@ -3,9 +3,12 @@
 the server. The short form leaves out combinations, VERBENA_INTEROP=long (make interop) runs all."""
 
 import itertools
+import os
+import re
 
 import linux
 from linux import LONG, SIDES, V4, V6, Linux
+import harness
 
 PORT = 7470
 
@@ -49,10 +52,12 @@ class Events(Linux):
 
 
 class Programs(Linux):
-    def both_ways(self, server, client, expected):
+    def both_ways(self, server, client, expected, address=V4):
+        """`server` may have {} too: the address it listens on."""
         for server_is in SIDES:
             with self.subTest(server=server, on=server_is):
-                for text in self.connect(server, client, server_is):
+                own = server.format(address[server_is])
+                for text in self.connect(own, client, server_is, address):
                     self.assertRegex(text, expected)
 
     def test_connections(self):
@@ -61,6 +66,27 @@ class Programs(Linux):
         self.both_ways("rdma_server", "rdma_client -s {}", "end 0")
         options = "-v -V -C 10 -S 300"
         self.both_ways(f"rping -s {options}", f"rping -c -a {{}} {options}", "rdma-ping-9: ")
+
+    def test_connections_over_ipv6(self):
+        options = "-v -V -C 10 -S 300"
+        self.both_ways(f"rping -s -a {{}} {options}", f"rping -c -a {{}} {options}",
+                       "rdma-ping-9: ", V6)
+
+    def test_perftest(self):
+        """Queue pairs made by rdma_cm. The client's row: size, iterations, more than no speed."""
+        late = {"LD_PRELOAD": os.path.join(harness.BUILD, "tests", "interop",
+                                           "liblate_connect.so")}
+        for verb, what in itertools.product(["write", "read", "send", "atomic"], ["bw", "lat"]):
+            size = 8 if verb == "atomic" else 10001
+            command = f"ib_{verb}_{what} -R -F -n 100" + f" -s {size}" * (verb != "atomic")
+            for server_is in SIDES if LONG else [SIDES[what == "bw"]]:
+                with self.subTest(command=command, on=server_is):
+                    near, far = self.connect(command, command + " {}", server_is,
+                                             **late if server_is == "guest" else {})
+                    text = near if server_is == "guest" else far
+                    row = re.search(rf"(?m)^ {size} +100 +([\d.]+) +([\d.]+) ", text)
+                    self.assertIsNotNone(row, text)
+                    self.assertGreater(float(row[2]), 0, text)
 
     def test_datagram_services(self):
         options = "-c 2 -C 20 -S 900"

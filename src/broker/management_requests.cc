@@ -12,6 +12,11 @@
 #include "broker/slot_segment.h"
 
 namespace verbena::broker {
+namespace {
+
+constexpr size_t kMaxLate = 4096;  // datagrams that wait for one process
+
+}  // namespace
 
 // After a takeover the processes tell their ports first, or their peers would hear that nobody
 // listens; meanwhile datagrams wait in the socket.
@@ -51,6 +56,11 @@ int Server::look_again() {
 // it would often come first.
 Management::Fate Server::deliver(const cm::Destination& to, const MadMessage& message) {
   using Fate = Management::Fate;
+  if (to.to_all) {
+    for (uint32_t each = link::kFirstSlot; each <= link::kLastSlot; ++each)
+      if (custody_.lease(each).used) forward(custody_.lease(each).manager, message);
+    return Fate::kTaken;
+  }
   std::optional<uint32_t> slot = to.slot;
   if (to.by_service) {
     const auto space = static_cast<uint16_t>(to.service_id >> 16);
@@ -63,8 +73,21 @@ Management::Fate Server::deliver(const cm::Destination& to, const MadMessage& me
   const int manager = custody_.lease(*slot).manager;
   // Between two brokers a process has none for a moment: its peer repeats the datagram.
   if (manager < 0) return now_ms() < lines_until_ ? Fate::kTaken : Fate::kNobody;
-  send_message(manager, &message, sizeof(message), {}, MSG_DONTWAIT);
+  forward(manager, message);
   return Fate::kTaken;
+}
+
+// A listener that a thousand peers call at once reads its line when it comes to it.
+void Server::forward(int manager, const MadMessage& message) {
+  const auto found = connections_.find(manager);
+  if (found == connections_.end()) return;
+  Connection& to = found->second;
+  if (!to.unsaid && to.late.empty() &&
+      send_message(manager, &message, sizeof(message), {}, MSG_DONTWAIT) != EAGAIN)
+    return;
+  if (to.late.size() >= kMaxLate) return;  // as a wire might lose it: its sender repeats it
+  to.late.push_back(message);
+  watch_connection(to);
 }
 
 Reply Server::manage(Connection& from, const Request& request) {

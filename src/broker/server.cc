@@ -32,6 +32,7 @@ constexpr int kLinesMs = 2000;    // and their peers' datagrams are swallowed fo
 constexpr int kNoStandbyMs = 20;  // between tries to start one
 constexpr rlim_t kMinFiles = 32;  // the broker's own and those of two or three programs
 constexpr size_t kMaxConnections = 1024;
+constexpr size_t kMaxOfProcess = 64;  // that needs two, and a few between two brokers
 
 link::Fd open_process(int connection, pid_t pid) {
   int fd = -1;
@@ -192,6 +193,13 @@ void Server::on_listener() {
                         {EAGAIN, "the broker of this host has " + std::to_string(kMaxConnections) +
                                      " connections already"});
   }
+  const auto of_process = std::count_if(
+      connections_.begin(), connections_.end(),
+      [&](const auto& each) { return credentials.pid != 0 && each.second.pid == credentials.pid; });
+  if (static_cast<size_t>(of_process) >= kMaxOfProcess) {
+    return tell_unasked(fd.get(), {EAGAIN, "this process has " + std::to_string(kMaxOfProcess) +
+                                               " connections to the broker of this host already"});
+  }
   int key = fd.get();
   watch(key, tag(Tag::kConnection, static_cast<uint32_t>(key)));
   connections_[key] = Connection{std::move(fd), credentials.uid, credentials.pid};
@@ -209,6 +217,7 @@ void Server::on_connection(int fd) {
   if (found == connections_.end()) return;
   Connection& from = found->second;
   if (from.unsaid) return say_unsaid(from);
+  if (!from.late.empty() && !say_late(from)) return;
   Request request;
   Received message = receive_message(fd, &request, sizeof(request), MSG_DONTWAIT);
   if (message.error == EAGAIN) return;
@@ -234,7 +243,7 @@ void Server::on_connection(int fd) {
   bool over = reply.error == EPROTO || (reply.error != 0 && ends_with_refusal(request.type));
   if (error == EAGAIN && from.manages && !over) {
     from.unsaid = std::make_unique<Reply>(reply);
-    return watch(fd, tag(Tag::kConnection, static_cast<uint32_t>(fd)), EPOLLOUT);
+    return watch_connection(from);
   }
   if (error != 0 || over) close_connection(fd);
 }
@@ -247,7 +256,29 @@ void Server::say_unsaid(Connection& to) {
   if (error == EAGAIN) return;
   if (error != 0) return close_connection(fd);
   to.unsaid.reset();
-  watch(fd, tag(Tag::kConnection, static_cast<uint32_t>(fd)), EPOLLIN);
+  watch_connection(to);
+}
+
+bool Server::say_late(Connection& to) {
+  const int fd = to.fd.get();
+  while (!to.late.empty()) {
+    const int error = send_message(fd, &to.late.front(), sizeof(MadMessage), {}, MSG_DONTWAIT);
+    if (error == EAGAIN) return true;
+    if (error != 0) {
+      close_connection(fd);
+      return false;
+    }
+    to.late.pop_front();
+  }
+  watch_connection(to);
+  return true;
+}
+
+void Server::watch_connection(Connection& connection) {
+  const uint32_t out = connection.unsaid || !connection.late.empty() ? uint32_t{EPOLLOUT} : 0;
+  const uint32_t in = connection.unsaid ? 0 : uint32_t{EPOLLIN};
+  const int fd = connection.fd.get();
+  watch(fd, tag(Tag::kConnection, static_cast<uint32_t>(fd)), in | out);
 }
 
 Reply Server::handle(Connection& from, const Request& request, Received& message, int* fds,

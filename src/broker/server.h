@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,6 +49,7 @@ class Server {
     uint32_t slot = 0;
     bool manages = false;           // of a connection manager; its end ends no lease
     std::unique_ptr<Reply> unsaid;  // there was no room for it; nothing more is read before
+    std::deque<MadMessage> late;  // nor for these, which came before `unsaid` or have to follow it
   };
 
   // Standby (standby.cc).
@@ -72,6 +74,7 @@ class Server {
   void watch_slot_zero();
   int look_again();  // at datagrams that wait for a service; ms as epoll_wait wants them
   Management::Fate deliver(const cm::Destination& to, const MadMessage& message);
+  void forward(int manager, const MadMessage& message);
   void say_goodbye_for(uint32_t slot);
   Reply manage(Connection& from, const Request& request);
   Reply bind_port(const Connection& from, const Request& request);
@@ -89,7 +92,9 @@ class Server {
   void bind_connection(uint32_t slot, Connection& from);
   Reply open_peer(const Request& request, int* fds, size_t* fd_count);
   void watch(int fd, uint64_t tag, uint32_t events = EPOLLIN);  // from now on for these
+  void watch_connection(Connection& connection);
   void say_unsaid(Connection& to);
+  bool say_late(Connection& to);  // false: it is closed
 
   link::Fd listener_;
   Custody custody_;

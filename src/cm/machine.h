@@ -85,7 +85,7 @@ struct Manager::Impl {
   Connection* create();
   Connection* find(Handle handle);
   Listener* find_listener(Handle handle);
-  Connection* by_comm_id(uint32_t id);
+  Connection* by_comm_id(uint32_t id, const Route& back);
   Row row_of(const Connection& c) const;
   void set_state(Connection& c, State state);
   void arm(Connection& c, Instant deadline);
@@ -117,13 +117,13 @@ struct Manager::Impl {
   Listener* listener_for(const Incoming& incoming);
   bool hold(Instant now, const Route& back, std::span<const uint8_t> mad);
   bool is_stale(Instant now, const Route& back, uint64_t transaction, const wire::CmReq& req);
-  void on_mra(Instant now, const wire::CmMra& mra);
+  void on_mra(Instant now, const Route& back, const wire::CmMra& mra);
   void on_rej(Instant now, const Route& back, const wire::CmRej& rej);
   void on_rep(const Route& back, std::span<const uint8_t> mad);
-  void on_rtu(const wire::CmRtu& rtu);
+  void on_rtu(const Route& back, const wire::CmRtu& rtu);
   void on_dreq(Instant now, const Route& back, std::span<const uint8_t> mad);
-  void on_drep(Instant now, const wire::CmDrep& drep);
-  void on_sidr_rep(const wire::CmSidrRep& rep);
+  void on_drep(Instant now, const Route& back, const wire::CmDrep& drep);
+  void on_sidr_rep(const Route& back, const wire::CmSidrRep& rep);
 
   Manager& manager;
   Event unseen;  // of a connection that its program has destroyed

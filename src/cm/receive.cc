@@ -39,21 +39,21 @@ void Manager::Impl::dispatch(Instant now, const Route& back, std::span<const uin
     case CmAttribute::kReq:
       return on_req(now, back, mad);
     case CmAttribute::kMra:
-      return on_mra(now, body_of<CmMra>(mad));
+      return on_mra(now, back, body_of<CmMra>(mad));
     case CmAttribute::kRej:
       return on_rej(now, back, body_of<CmRej>(mad));
     case CmAttribute::kRep:
       return on_rep(back, mad);
     case CmAttribute::kRtu:
-      return on_rtu(body_of<CmRtu>(mad));
+      return on_rtu(back, body_of<CmRtu>(mad));
     case CmAttribute::kDreq:
       return on_dreq(now, back, mad);
     case CmAttribute::kDrep:
-      return on_drep(now, body_of<CmDrep>(mad));
+      return on_drep(now, back, body_of<CmDrep>(mad));
     case CmAttribute::kSidrReq:
       return on_sidr_req(now, back, mad);
     case CmAttribute::kSidrRep:
-      return on_sidr_rep(body_of<CmSidrRep>(mad));
+      return on_sidr_rep(back, body_of<CmSidrRep>(mad));
     case CmAttribute::kLap:
     case CmAttribute::kApr:
       ++manager.counters_.unknown;  // no alternate paths here
@@ -242,8 +242,8 @@ void Manager::Impl::on_sidr_req(Instant now, const Route& back, std::span<const 
 }
 
 // IBA 12.6.6: the peer needs longer. Once for each message, so that nobody is held for ever.
-void Manager::Impl::on_mra(Instant now, const CmMra& mra) {
-  Connection* c = by_comm_id(mra.remote_comm_id);
+void Manager::Impl::on_mra(Instant now, const Route& back, const CmMra& mra) {
+  Connection* c = by_comm_id(mra.remote_comm_id, back);
   const uint8_t message = mra.message & 0xc0;
   const Duration longer = response_time(mra.service_timeout >> 3);
   if (c && c->state == State::kReqSent && !c->datagram && message == kOfReq) {
@@ -251,7 +251,8 @@ void Manager::Impl::on_mra(Instant now, const CmMra& mra) {
     set_state(*c, State::kRepWait);
     return arm(*c, now + c->wait + longer);
   }
-  if (c && c->state == State::kRepSent && message == kOfRep && !c->mra_sent) {
+  const bool knows_us = c && c->remote_id == mra.local_comm_id;
+  if (knows_us && c->state == State::kRepSent && message == kOfRep && !c->mra_sent) {
     c->mra_sent = true;
     return arm(*c, now + c->wait + longer);
   }
@@ -259,7 +260,7 @@ void Manager::Impl::on_mra(Instant now, const CmMra& mra) {
 }
 
 void Manager::Impl::on_rej(Instant now, const Route& back, const CmRej& rej) {
-  Connection* c = by_comm_id(rej.remote_comm_id);
+  Connection* c = by_comm_id(rej.remote_comm_id, back);
   if (!c && rej.remote_comm_id == 0) {  // gave up its REQ without having seen an answer
     const auto found = peers.find(PeerKey{back.destination, rej.local_comm_id, false});
     if (found != peers.end()) c = &connections[found->second];
@@ -277,8 +278,11 @@ void Manager::Impl::on_rej(Instant now, const Route& back, const CmRej& rej) {
     emit(*c, EventType::kRejected, reason).private_data = bytes_of(rej.private_data);
   };
   switch (c->state) {
-    case State::kReqSent:
     case State::kRepWait:
+      // One who answers without a connection of his own names none (IBA 12.6.7).
+      if (!knows_us && rej.local_comm_id != 0) break;
+      [[fallthrough]];
+    case State::kReqSent:
       rejected();
       if (reason == kRejStale) return enter_timewait(now, *c, true);
       return become_idle(*c);
@@ -307,9 +311,10 @@ void Manager::Impl::on_rej(Instant now, const Route& back, const CmRej& rej) {
 
 void Manager::Impl::on_rep(const Route& back, std::span<const uint8_t> mad) {
   const auto rep = body_of<CmRep>(mad);
-  Connection* c = by_comm_id(rep.remote_comm_id);
-  const bool waits =
-      c && !c->datagram && (c->state == State::kReqSent || c->state == State::kRepWait);
+  Connection* c = by_comm_id(rep.remote_comm_id, back);
+  const bool waits = c && !c->datagram &&
+                     (c->state == State::kReqSent ||
+                      (c->state == State::kRepWait && c->remote_id == rep.local_comm_id));
   if (!waits && (!c || !c->active || c->remote_id != rep.local_comm_id)) {
     ++manager.counters_.unknown;
     explain(fmt::format("rejected a REP of {}: {}", address_text(back.destination),
@@ -347,8 +352,8 @@ void Manager::Impl::on_rep(const Route& back, std::span<const uint8_t> mad) {
   }
 }
 
-void Manager::Impl::on_rtu(const CmRtu& rtu) {
-  Connection* c = by_comm_id(rtu.remote_comm_id);
+void Manager::Impl::on_rtu(const Route& back, const CmRtu& rtu) {
+  Connection* c = by_comm_id(rtu.remote_comm_id, back);
   if (!c || c->remote_id != rtu.local_comm_id || c->datagram) {
     ++manager.counters_.unknown;
     return;
@@ -365,7 +370,7 @@ void Manager::Impl::on_rtu(const CmRtu& rtu) {
 void Manager::Impl::on_dreq(Instant now, const Route& back, std::span<const uint8_t> mad) {
   const auto dreq = body_of<CmDreq>(mad);
   const uint64_t transaction = load<MadHeader>(mad.data()).transaction_id;
-  Connection* c = by_comm_id(dreq.remote_comm_id);
+  Connection* c = by_comm_id(dreq.remote_comm_id, back);
   if (!c || c->datagram || c->remote_id != dreq.local_comm_id) {
     ++manager.counters_.unknown;
     return send(back, *answer_for_nobody(mad));
@@ -403,8 +408,8 @@ void Manager::Impl::on_dreq(Instant now, const Route& back, std::span<const uint
   }
 }
 
-void Manager::Impl::on_drep(Instant now, const CmDrep& drep) {
-  Connection* c = by_comm_id(drep.remote_comm_id);
+void Manager::Impl::on_drep(Instant now, const Route& back, const CmDrep& drep) {
+  Connection* c = by_comm_id(drep.remote_comm_id, back);
   if (!c || c->remote_id != drep.local_comm_id || c->state != State::kDreqSent) {
     ++(c ? manager.counters_.duplicates : manager.counters_.unknown);
     return;
@@ -413,8 +418,8 @@ void Manager::Impl::on_drep(Instant now, const CmDrep& drep) {
   enter_timewait(now, *c, true);
 }
 
-void Manager::Impl::on_sidr_rep(const CmSidrRep& rep) {
-  Connection* c = by_comm_id(rep.request_id);
+void Manager::Impl::on_sidr_rep(const Route& back, const CmSidrRep& rep) {
+  Connection* c = by_comm_id(rep.request_id, back);
   if (!c || c->state != State::kSidrReqSent) {
     ++(c ? manager.counters_.duplicates : manager.counters_.unknown);
     return;

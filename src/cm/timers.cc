@@ -83,9 +83,12 @@ Listener* Manager::Impl::find_listener(Handle handle) {
   return nullptr;
 }
 
-Connection* Manager::Impl::by_comm_id(uint32_t id) {
+// Only its peer speaks of a connection: comm ids are easily guessed, or left from another peer.
+Connection* Manager::Impl::by_comm_id(uint32_t id, const Route& back) {
   const auto found = ids.find(id);
-  return found == ids.end() ? nullptr : &connections[found->second];
+  if (found == ids.end()) return nullptr;
+  Connection& c = connections[found->second];
+  return c.route.destination == back.destination ? &c : nullptr;
 }
 
 Row Manager::Impl::row_of(const Connection& c) const {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/plain_socket.h"
 #include "broker/ports.h"
 #include "host/process.h"
 #include "host/process_state.h"
@@ -225,7 +226,7 @@ Result<CmPort::LocalEnd> ProcessCmPort::local_end(const engine::Gid& source,
   if (local.interface_index == 0) local.interface_index = scope_id;
   ifreq request{};
   if (::if_indextoname(local.interface_index, request.ifr_name) != nullptr) {
-    link::Fd probe(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    link::Fd probe(plain_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (probe.valid() && ::ioctl(probe.get(), SIOCGIFMTU, &request) == 0)
       local.mtu = static_cast<uint32_t>(request.ifr_mtu);
   }

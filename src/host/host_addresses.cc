@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/plain_socket.h"
 #include "host/config.h"
 #include "host/interfaces.h"
 #include "link/fd.h"
@@ -113,7 +114,7 @@ Result<link::Fd> connected_probe(const engine::AddressVector& route, uint32_t in
     return fail(EINVAL, fmt::format("no route {}: a link-local address needs its interface "
                                     "(sin6_scope_id; in programs' options {}%INTERFACE)",
                                     path, destination));
-  link::Fd probe(::socket(to.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  link::Fd probe(plain_socket(to.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe.valid())
     return fail(errno, fmt::format("no socket to look up the route {}: {}", path, strerror(errno)));
   SocketAddress source = socket_address(from, 0, interface_index);

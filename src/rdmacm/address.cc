@@ -79,6 +79,13 @@ bool is_any(const engine::Gid& gid) {
   return gid == engine::Gid{} || gid == engine::Gid::from_ipv4(kNoIpv4);
 }
 
+bool is_loopback(const engine::Gid& gid) {
+  if (gid.is_ipv4()) return gid.bytes[12] == 127;
+  engine::Gid one;
+  one.bytes[15] = 1;
+  return gid == one;
+}
+
 ibv_gid to_verbs(const engine::Gid& gid) {
   ibv_gid out;
   memcpy(out.raw, gid.bytes.data(), sizeof out.raw);

@@ -43,6 +43,13 @@ void meet(Channel& channel) {
   channel.generation = generation();
 }
 
+// library() held.
+void push(Channel& channel, std::unique_ptr<Record> record) {
+  meet(channel);
+  channel.records.push_back(std::move(record));
+  make_readable(channel.fd);
+}
+
 // The next record, without waiting.
 std::unique_ptr<Record> take(Channel& channel) {
   Lock lock(library());
@@ -122,10 +129,23 @@ int open_channel(Channel& channel) {
   return channel.fd < 0 ? errno : 0;
 }
 
-void push(Channel& channel, std::unique_ptr<Record> record) {
-  meet(channel);
-  channel.records.push_back(std::move(record));
-  make_readable(channel.fd);
+void push(Id& id, std::unique_ptr<Record> record) {
+  if (id.channel == nullptr) return id.early.push_back(std::move(record));
+  push(id.events(), std::move(record));
+}
+
+int give_channel(Id& child, Id& listener) {
+  std::unique_ptr<Channel> own;
+  if (listener.synchronous()) {
+    own = std::make_unique<Channel>();
+    if (int error = open_channel(*own); error != 0) return error;
+  }
+  Lock lock(library());
+  child.channel = own ? own.get() : listener.channel;
+  child.own_channel = std::move(own);
+  for (std::unique_ptr<Record>& record : child.early) push(child.events(), std::move(record));
+  child.early.clear();
+  return 0;
 }
 
 void report(Id& id, rdma_cm_event_type type, int status) {
@@ -134,7 +154,7 @@ void report(Id& id, rdma_cm_event_type type, int status) {
   record->event = type;
   record->status = status;
   Lock lock(library());
-  push(id.events(), std::move(record));
+  push(id, std::move(record));
 }
 
 std::vector<Id*> forget_events(Id& id) {

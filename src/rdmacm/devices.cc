@@ -61,15 +61,32 @@ ibv_context* open_once(ibv_device* device) {
   return first;
 }
 
-std::vector<ibv_context*> open_all() {
+// Those that can be opened. When one cannot, `error` says why; ENODEV: there is none.
+std::vector<ibv_context*> open_all(int& error) {
   std::vector<ibv_context*> contexts;
   int count = 0;
+  error = 0;
   ibv_device** list = ibv_get_device_list(&count);
-  if (list == nullptr) return contexts;
-  for (int i = 0; i < count; ++i)
-    if (ibv_context* context = open_once(list[i])) contexts.push_back(context);
+  if (list == nullptr) {
+    error = errno;
+    return contexts;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (ibv_context* context = open_once(list[i]))
+      contexts.push_back(context);
+    else
+      error = errno;
+  }
   ibv_free_device_list(list);
-  if (contexts.empty()) errno = ENODEV;
+  if (count == 0) error = ENODEV;
+  return contexts;
+}
+
+// Those that are open already.
+std::vector<ibv_context*> opened() {
+  Lock lock(library());
+  std::vector<ibv_context*> contexts;
+  for (const Device& device : known_devices()) contexts.push_back(device.context);
   return contexts;
 }
 
@@ -113,15 +130,15 @@ ibv_pd* default_pd(ibv_context* context) {
 
 }  // namespace
 
-bool is_local(const engine::Gid& address) {
+int check_local(const engine::Gid& address) {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return false;
+  if (getifaddrs(&list) != 0) return errno;
   bool found = false;
   for (ifaddrs* each = list; each != nullptr && !found; each = each->ifa_next)
     if (each->ifa_addr != nullptr)
       if (std::optional<engine::Gid> gid = gid_of(each->ifa_addr)) found = *gid == address;
   freeifaddrs(list);
-  return found;
+  return found ? 0 : EADDRNOTAVAIL;
 }
 
 ibv_xrcd* default_xrcd(ibv_context* context) {
@@ -165,15 +182,23 @@ void take_context(Id& id, ibv_context* context) {
 }
 
 int take_device(Id& id) {
-  for (ibv_context* context : open_all()) {
-    if (id.verbs != nullptr && id.verbs != context) continue;
-    const int index = gid_index(context, id.source, id.scope);
-    if (index < 0) continue;
-    id.gid_index = index;
-    if (id.verbs == nullptr) take_context(id, context);
-    return 0;
-  }
-  return ENODEV;
+  const auto take_of = [&id](const std::vector<ibv_context*>& contexts) {
+    for (ibv_context* context : contexts) {
+      if (id.verbs != nullptr && id.verbs != context) continue;
+      const int index = gid_index(context, id.source, id.scope);
+      if (index < 0) continue;
+      id.gid_index = index;
+      if (id.verbs == nullptr) take_context(id, context);
+      return true;
+    }
+    return false;
+  };
+  // Each connection comes here, and asking the system for its devices takes longer than the rest.
+  if (take_of(opened())) return 0;
+  int error = 0;
+  if (take_of(open_all(error))) return 0;
+  // One that could not be opened may be the one.
+  return error != 0 ? error : ENODEV;
 }
 
 }  // namespace verbena::rdmacm
@@ -185,12 +210,14 @@ extern "C" {
 ibv_context** rdma_get_devices(int* num_devices) {
   return shielded(static_cast<ibv_context**>(nullptr), [&]() -> ibv_context** {
     if (num_devices != nullptr) *num_devices = 0;
-    const std::vector<ibv_context*> contexts = open_all();
-    auto** list = static_cast<ibv_context**>(calloc(contexts.size() + 1, sizeof(ibv_context*)));
-    if (list == nullptr || contexts.empty()) {
-      free(list);
+    int error = 0;
+    const std::vector<ibv_context*> contexts = open_all(error);
+    if (contexts.empty()) {
+      errno = error;
       return nullptr;
     }
+    auto** list = static_cast<ibv_context**>(calloc(contexts.size() + 1, sizeof(ibv_context*)));
+    if (list == nullptr) return nullptr;
     std::copy(contexts.begin(), contexts.end(), list);
     if (num_devices != nullptr) *num_devices = static_cast<int>(contexts.size());
     return list;

@@ -8,6 +8,21 @@
 namespace verbena::rdmacm {
 namespace {
 
+// What connections have. 0: of an id without a queue pair, whose program need not say.
+bool known_type(int type) {
+  switch (type) {
+    case 0:
+    case IBV_QPT_RC:
+    case IBV_QPT_UC:
+    case IBV_QPT_UD:
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // 0, or -1 with errno.
 int set_up(Id& id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_attr* attr) {
   if ((info.ai_flags & RAI_PASSIVE) != 0) {
@@ -31,7 +46,11 @@ int set_up(Id& id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_attr* attr
 }
 
 int create_ep(rdma_cm_id** out, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_attr* attr) {
-  if (auto opened = port().open(); !opened) return refuse("rdma_create_ep", opened.error());
+  constexpr const char* kCall = "rdma_create_ep";
+  if (!known_type(info.ai_qp_type))
+    return refuse(EINVAL, kCall,
+                  "ai_qp_type " + std::to_string(info.ai_qp_type) + " is no type of queue pair");
+  if (auto opened = port().open(); !opened) return refuse(kCall, opened.error());
   Id* id = make_id(nullptr, nullptr, static_cast<rdma_port_space>(info.ai_port_space),
                    static_cast<ibv_qp_type>(info.ai_qp_type));
   if (id == nullptr) return -1;

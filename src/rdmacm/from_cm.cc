@@ -1,6 +1,7 @@
 // What the connection manager says, on its way to programs: which id it is about, the child of a
 // listener that a request makes, and what each event asks of the id's queue pair.
 #include <errno.h>
+#include <string.h>
 
 #include <unordered_map>
 
@@ -65,11 +66,10 @@ bool carries_data(cm::EventType type) {
 
 // The id of a request that came for `listener`.
 Id* make_child(Id& listener, const cm::Event& event) {
-  rdma_event_channel* channel = listener.synchronous() ? nullptr : listener.channel;
   const cm::Incoming& incoming = *event.incoming;
   ibv_qp_type type = listener.qp_type;
   if (incoming.transport == cm::Transport::kUc && type == IBV_QPT_RC) type = IBV_QPT_UC;
-  Id* id = make_id(channel, listener.context, listener.ps, type);
+  Id* id = make_bare_id(listener.context, listener.ps, type);
   if (id == nullptr) return nullptr;
   id->passive = true;
   id->connection = event.connection;
@@ -139,7 +139,7 @@ void queue(cm::Event& event) {
   record->cause = event.type;
   record->from_cm = true;
   fill_parameters(*record, event);
-  push(id->events(), std::move(record));
+  push(*id, std::move(record));
 }
 
 // --- what events ask for
@@ -147,7 +147,13 @@ void queue(cm::Event& event) {
 bool act_on_request(Record& record) {
   Id& id = *of(record.id);
   port().request_taken(id.connection);
-  if (take_device(id) == 0) return true;
+  int error = take_device(id);
+  if (error == 0) error = give_channel(id, *of(record.listen_id));
+  if (error == 0) return true;
+  if (port().explaining())
+    port().explain("rejected a request for port " +
+                   std::to_string(port_of(&id.route.addr.src_addr)) + ": " +
+                   std::string(strerror(error)));
   static_cast<void>(port().reject(id.connection, kConsumerReject, {}));
   discard(id);
   return false;

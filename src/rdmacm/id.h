@@ -70,6 +70,8 @@ struct Group {
 struct Id : rdma_cm_id {
   Stage stage = Stage::kIdle;
   std::unique_ptr<Channel> own_channel;  // when the program gave none: calls wait (synchronous id)
+  // Of a request that the program has not taken yet: it has no channel before.
+  std::vector<std::unique_ptr<Record>> early;
   cm::Handle connection;
   std::optional<host::CmBinding> binding;
   engine::Gid source, destination;
@@ -112,10 +114,13 @@ std::mutex& library();
 using Lock = std::lock_guard<std::mutex>;
 
 // --- events (channel.cc)
-int open_channel(Channel& channel);                           // 0 or errno
-void push(Channel& channel, std::unique_ptr<Record> record);  // library() held
+int open_channel(Channel& channel);                 // 0 or errno
+void push(Id& id, std::unique_ptr<Record> record);  // library() held
 // An event of our own making: address resolved, route resolved.
 void report(Id& id, rdma_cm_event_type type, int status = 0);
+// A request that the program takes now gets its channel: its listener's or, of a synchronous
+// listener, one of its own. 0 or errno.
+int give_channel(Id& child, Id& listener);
 // Queued events that name the id, removed; the children of removed requests. library() held.
 std::vector<Id*> forget_events(Id& id);
 // Those that wait go to the channel `to`. library() held.
@@ -135,10 +140,12 @@ void enter(const cm::Handle& handle, Id& id);  // library() held
 void leave(const cm::Handle& handle);
 
 // --- devices (devices.cc)
-// Gives the id the device that has its source address. 0; ENODEV when none has.
+// Gives the id the device that has its source address. 0; ENODEV when none has; what kept one from
+// being opened.
 int take_device(Id& id);
 void take_context(Id& id, ibv_context* context);
-bool is_local(const engine::Gid& address);
+// 0; EADDRNOTAVAIL: no address of this host; what kept from finding out (EMFILE).
+int check_local(const engine::Gid& address);
 ibv_xrcd* default_xrcd(ibv_context* context);  // null with errno
 
 // --- addresses (address.cc)
@@ -149,6 +156,7 @@ void set_port(sockaddr* address, uint16_t port);
 void fill_address(sockaddr_storage& to, const engine::Gid& gid, uint16_t port, uint32_t scope);
 socklen_t length_of(const sockaddr* address);  // 0: unknown family
 bool is_any(const engine::Gid& gid);           // of either family
+bool is_loopback(const engine::Gid& gid);      // 127.0.0.0/8 or ::1
 ibv_gid to_verbs(const engine::Gid& gid);
 std::string text_of(const engine::Gid& gid);  // "192.0.2.2" or "fd00::2"
 // "192.0.2.1:40000 -> 192.0.2.2:7471", only the first half before a destination is known, "" of an
@@ -159,6 +167,7 @@ std::string addresses_of(const rdma_cm_id& id);
 int to_rtr(Id& id);
 int to_rts(Id& id);
 void to_error(Id& id);
+void drop_queues(Id& id);  // the completion queues that the id made, unless something uses them
 ibv_ah_attr address_handle(const Id& id, const engine::Gid& destination);
 
 // --- multicast (multicast.cc)
@@ -167,6 +176,8 @@ void leave_all_groups(Id& id);
 
 // --- ids (identity.cc). Null with errno. `channel` null: a synchronous id.
 Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, ibv_qp_type qp_type);
+// As that, without any channel: of a request.
+Id* make_bare_id(void* context, rdma_port_space space, ibv_qp_type qp_type);
 void discard(Id& id);   // ends one that the program has never seen
 void release(Id& id);   // gives back what it has of the connection manager
 uint32_t generation();  // how many forks lie between

@@ -130,18 +130,23 @@ int set_id_option(Id& id, int option, const void* value, size_t length) {
 
 Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space,
             ibv_qp_type qp_type) {
+  Id* id = make_bare_id(context, space, qp_type);
+  if (id == nullptr) return nullptr;
+  id->channel = channel;
+  if (channel != nullptr) return id;
+  if (int error = own_channel(*id); error != 0) {
+    delete id;
+    errno = error;
+    return nullptr;
+  }
+  return id;
+}
+
+Id* make_bare_id(void* context, rdma_port_space space, ibv_qp_type qp_type) {
   auto* id = new (std::nothrow) Id{};
   if (id == nullptr) {
     errno = ENOMEM;
     return nullptr;
-  }
-  id->channel = channel;
-  if (channel == nullptr) {
-    if (int error = own_channel(*id); error != 0) {
-      delete id;
-      errno = error;
-      return nullptr;
-    }
   }
   id->context = context;
   id->ps = space;

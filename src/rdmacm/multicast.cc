@@ -47,7 +47,7 @@ int join(Id& id, const char* call, const sockaddr* address, uint32_t flags, void
   ud.ah_attr.grh.hop_limit = kMulticastHops;
   {
     Lock lock(library());
-    push(id.events(), std::move(record));
+    push(id, std::move(record));
   }
   return complete(id);
 }

@@ -112,16 +112,12 @@ int make_queue(Id& id, uint32_t entries, ibv_comp_channel*& channel, ibv_cq*& cq
   return cq == nullptr ? errno : 0;
 }
 
+// One that is in use (of an XRC shared receive queue) stays.
 void drop_queue(ibv_comp_channel*& channel, ibv_cq*& cq) {
-  if (cq != nullptr) ibv_destroy_cq(cq);
-  if (channel != nullptr) ibv_destroy_comp_channel(channel);
-  cq = nullptr;
+  if (cq != nullptr && ibv_destroy_cq(cq) == 0) cq = nullptr;
+  if (cq != nullptr || channel == nullptr) return;
+  ibv_destroy_comp_channel(channel);
   channel = nullptr;
-}
-
-void drop_queues(Id& id) {
-  drop_queue(id.send_cq_channel, id.send_cq);
-  drop_queue(id.recv_cq_channel, id.recv_cq);
 }
 
 int make_queues(Id& id, ibv_qp_init_attr_ex& attr) {
@@ -186,6 +182,11 @@ int create_qp(Id& id, ibv_qp_init_attr_ex& attr) {
 }
 
 }  // namespace
+
+void drop_queues(Id& id) {
+  drop_queue(id.send_cq_channel, id.send_cq);
+  drop_queue(id.recv_cq_channel, id.recv_cq);
+}
 
 ibv_ah_attr address_handle(const Id& id, const engine::Gid& destination) {
   ibv_ah_attr ah{};

@@ -30,18 +30,28 @@ int take_port(Id& id, const char* call, uint16_t wanted, const engine::Gid& addr
   return 0;
 }
 
-// The local address of the id becomes `gid`; any: none yet.
+std::string why_no_device(const engine::Gid& gid, int error) {
+  if (error == ENODEV)
+    return "no device has the address " + text_of(gid) +
+           "; `verbena devices` shows which there are";
+  return "a device that may have the address " + text_of(gid) + " cannot be opened";
+}
+
+// The local address of the id becomes `gid`; any: none yet. So also a loopback address that no
+// device has, as on Linux, where no adapter has one: libfabric asks in this way whether rdma_cm
+// works.
 int take_source(Id& id, const char* call, const engine::Gid& gid, uint32_t scope) {
   id.scope = scope;
   if (is_any(gid)) return 0;
-  if (!is_local(gid))
-    return refuse(id, EADDRNOTAVAIL, call, text_of(gid) + " is no address of this host");
+  if (int error = check_local(gid); error != 0)
+    return refuse(id, error, call,
+                  error == EADDRNOTAVAIL ? text_of(gid) + " is no address of this host"
+                                         : std::string("the host's addresses cannot be read"));
   id.source = gid;
   if (int error = take_device(id); error != 0) {
     id.source = {};
-    return refuse(
-        id, error, call,
-        "no device has the address " + text_of(gid) + "; `verbena devices` shows which there are");
+    if (error == ENODEV && is_loopback(gid)) return 0;
+    return refuse(id, error, call, why_no_device(gid, error));
   }
   return 0;
 }
@@ -107,8 +117,8 @@ int resolve(Id& id, const sockaddr* source, const sockaddr* destination) {
   fill_address(id.route.addr.dst_storage, *to, port_of(destination), id.scope);
   if (int error = take_device(id); error != 0) {
     if (port().explaining())
-      port().explain(std::string(kCall) + ": no device has the address " + text_of(id.source) +
-                     ", from which " + text_of(*to) + " is reached; `verbena devices` shows them");
+      port().explain(std::string(kCall) + ": " + text_of(*to) +
+                     " is not reached: " + why_no_device(id.source, error));
     report(id, RDMA_CM_EVENT_ADDR_ERROR, -error);
     return complete(id);
   }

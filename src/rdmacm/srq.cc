@@ -46,9 +46,16 @@ int create_srq(Id& id, ibv_srq_init_attr_ex& attr) {
   if (attr.pd == nullptr || attr.pd->context != id.verbs)
     return refuse(EINVAL, kCall, "the protection domain is of another device than the id");
   if (attr.srq_type == IBV_SRQT_XRC)
-    if (int error = make_xrc_parts(id, attr); error != 0) return refuse(error);
+    if (int error = make_xrc_parts(id, attr); error != 0) {
+      if (id.qp == nullptr) drop_queues(id);
+      return refuse(error);
+    }
   id.srq = ibv_create_srq_ex(id.verbs, &attr);
-  if (id.srq == nullptr) return -1;
+  if (id.srq == nullptr) {
+    const int error = errno;
+    if (id.qp == nullptr) drop_queues(id);
+    return refuse(error);
+  }
   if (id.pd == nullptr) id.pd = attr.pd;
   return 0;
 }
@@ -86,10 +93,6 @@ void rdma_destroy_srq(rdma_cm_id* id) {
   if (id == nullptr || id->srq == nullptr) return;
   ibv_destroy_srq(id->srq);
   id->srq = nullptr;
-  if (id->qp != nullptr) return;  // the completion queues go with it
-  if (id->recv_cq != nullptr) ibv_destroy_cq(id->recv_cq);
-  if (id->recv_cq_channel != nullptr) ibv_destroy_comp_channel(id->recv_cq_channel);
-  id->recv_cq = nullptr;
-  id->recv_cq_channel = nullptr;
+  if (id->qp == nullptr) drop_queues(*of(id));  // otherwise they go with it
 }
 }

@@ -7,9 +7,14 @@
 
 #include <cerrno>
 #include <deque>
+#include <memory>
+#include <vector>
 
 #include "broker/connect.h"
 #include "broker_fixture.h"
+#include "cm/mads.h"
+#include "cm/management_packet.h"
+#include "link/udp_link.h"
 
 namespace verbena::broker {
 namespace {
@@ -146,6 +151,67 @@ TEST_F(LineToBroker, AnAbandonedPortIsGivenBack) {
   line.abandon(line.ask(service));
   EXPECT_EQ(bind(line, 7002).value_or(0), 7002);  // the answer before has come by then
   EXPECT_EQ(bind(line, 7001).value_or(0), 7001);
+}
+
+// Sends DREQs to comm ids of a slot, and knows when the broker has passed them on.
+class Crowd {
+ public:
+  explicit Crowd(Lease& lease)
+      : own_(lease.slot()), line_(lease.broker_name(), lease.token(), lease.slot()) {
+    EXPECT_TRUE(line_.open());
+    link::UdpOptions options;
+    options.udp4 = lease.udp4();
+    options.slot = lease.slot();
+    udp_ = std::move(*link::UdpLink::open(options));
+  }
+  void call(uint8_t slot, uint64_t transaction) {
+    send(cm::make_dreq(transaction, comm_id(own_), comm_id(slot), 5));
+  }
+  // The broker itself answers for nobody, and takes its datagrams in order.
+  bool settle() {
+    send(cm::make_dreq(1, comm_id(own_), comm_id(link::kLastSlot), 5));
+    udp_->flush();
+    size_t heard = 0;
+    return lab::eventually([&] { return (heard += drive(line_)) > 0; });
+  }
+
+ private:
+  static uint32_t comm_id(uint8_t slot) { return uint32_t{slot} << 24 | 7; }
+  void send(const cm::Mad& mad) {
+    static constexpr uint8_t kLoopback[4] = {127, 0, 0, 1};
+    const engine::Gid gid = engine::Gid::from_ipv4(kLoopback);
+    cm::send_mad(*udp_, {gid, gid, 0, 64, 0}, mad, psn_);
+  }
+  uint8_t own_;
+  ManagerLine line_;
+  std::unique_ptr<link::UdpLink> udp_;
+  Psn psn_;
+};
+
+// A process that is busy elsewhere while thousands of peers call it hears them all, in order.
+TEST_F(LineToBroker, DatagramsWaitForASlowReader) {
+  auto lease = attach(lab_options());
+  auto other = attach(lab_options());
+  ASSERT_TRUE(lease && other);
+  ManagerLine slow((*lease)->broker_name(), (*lease)->token(), (*lease)->slot());
+  ASSERT_TRUE(slow.open());
+  Crowd crowd(**other);
+  constexpr uint64_t kCalls = 5000, kBound = 4096;
+  for (uint64_t i = 0; i < kCalls; ++i) {
+    crowd.call((*lease)->slot(), i);
+    if (i % 50 == 49) {
+      ASSERT_TRUE(crowd.settle());
+    }
+  }
+  std::vector<uint64_t> heard;
+  ASSERT_TRUE(lab::eventually([&] {
+    slow.receive([&](const MadMessage& message) {
+      heard.push_back(wire::load<wire::MadHeader>(message.mad).transaction_id);
+    });
+    return heard.size() >= kBound;
+  }));
+  for (uint64_t i = 0; i < heard.size(); ++i) ASSERT_EQ(heard[i], i);
+  EXPECT_EQ(bind(slow, 7001).value_or(0), 7001);  // and it is asked and answered as ever
 }
 
 }  // namespace

@@ -207,6 +207,109 @@ TEST(Refuse, CommIdOfAnother) {
   EXPECT_EQ(body_of<wire::CmRej>(answers[0].bytes).reason, 30);
 }
 
+// As `to` hears it from somebody who is not the peer.
+void deliver_from_stranger(Rig& rig, Manager& to, const Mad& mad) {
+  Route back = &to == rig.a.get() ? Rig::to_b() : Rig::to_a();
+  back.destination = ipv4(9);
+  to.receive(rig.now, back, mad);
+}
+
+uint32_t comm_id_of(const Manager& manager) {
+  return manager.rows().at(0).local_comm_id;
+}
+
+// IBA 12.9: both comm ids and the peer's address tell which connection is meant.
+TEST(Refuse, StrangersEndNoRequest) {
+  Rig rig;
+  rig.listen();
+  rig.active = *rig.a->connect(rig.now, rig.request());
+  const auto requests = Rig::taken(*rig.a);
+  const uint32_t own = comm_id_of(*rig.a);
+  deliver_from_stranger(rig, *rig.a, make_rej(1, 5, own, kOfReq, kRejConsumer));
+  deliver_from_stranger(rig, *rig.a, make_mra(1, 5, own, kOfReq));
+  deliver_from_stranger(rig, *rig.a, make_rep(1, 5, own, 1, rig.answer(), {}));
+  EXPECT_TRUE(rig.a->events().empty());
+  EXPECT_EQ(rig.a->state(rig.active), State::kReqSent);
+  EXPECT_EQ(rig.a->counters().unknown, 3u);
+  const auto answers = Rig::taken(*rig.a);  // to the REP of somebody we never asked
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].route.destination, ipv4(9));
+  EXPECT_EQ(body_of<wire::CmRej>(answers[0].bytes).reason, kRejInvalidCommId);
+  rig.deliver(*rig.b, requests[0]);
+  EXPECT_TRUE(
+      rig.b->accept(rig.now, Rig::next(*rig.b, EventType::kRequest).connection, rig.answer(), {}));
+  rig.exchange();
+  Rig::next(*rig.a, EventType::kResponse);
+}
+
+TEST(Refuse, OnlyWhoAskedForTimeAnswers) {
+  Rig rig;
+  rig.listen();
+  rig.active = *rig.a->connect(rig.now, rig.request());
+  const auto requests = Rig::taken(*rig.a);
+  for (int i = 0; i < 2; ++i) rig.deliver(*rig.b, requests[0]);  // the second meets an MRA
+  rig.exchange();
+  ASSERT_EQ(rig.a->state(rig.active), State::kRepWait);
+  const uint32_t own = comm_id_of(*rig.a), other = comm_id_of(*rig.b) ^ 1;
+  OutgoingMad mad{Rig::to_a(), make_rej(1, other, own, kOfReq, kRejConsumer)};
+  rig.deliver(*rig.a, mad);
+  mad.bytes = make_rep(1, other, own, 1, rig.answer(), {});
+  rig.deliver(*rig.a, mad);
+  EXPECT_TRUE(rig.a->events().empty());
+  EXPECT_EQ(rig.a->state(rig.active), State::kRepWait);
+  mad.bytes = make_rej(1, 0, own, kOfReq, kRejInvalidService);  // of a host where nobody is left
+  rig.deliver(*rig.a, mad);
+  EXPECT_EQ(Rig::next(*rig.a, EventType::kRejected).status, kRejInvalidService);
+}
+
+TEST(Refuse, StrangersEndNoReply) {
+  Rig rig;
+  rig.listen();
+  rig.to_rep_sent();
+  Rig::taken(*rig.b);
+  const uint32_t own = comm_id_of(*rig.b), peer = comm_id_of(*rig.a);
+  for (const Mad& mad : {make_rej(1, peer, own, kOfRep, kRejConsumer), make_rtu(1, peer, own),
+                         make_mra(1, peer, own, kOfRep), make_dreq(1, peer, own, 0x020033)})
+    deliver_from_stranger(rig, *rig.b, mad);
+  for (const Mad& mad : {make_rej(1, peer ^ 1, own, kOfRep, kRejConsumer),
+                         make_rtu(1, peer ^ 1, own), make_mra(1, peer ^ 1, own, kOfRep)})
+    rig.deliver(*rig.b, {Rig::to_b(), mad});
+  EXPECT_TRUE(rig.b->events().empty());
+  EXPECT_EQ(rig.b->state(rig.passive), State::kRepSent);
+  Rig::taken(*rig.b);
+  const Instant before = rig.b->next_deadline();
+  rig.deliver(*rig.b, {Rig::to_b(), make_mra(1, peer, own, kOfRep)});  // the peer itself
+  EXPECT_GT(rig.b->next_deadline(), before);
+}
+
+TEST(Refuse, StrangersEndNoConnection) {
+  Rig rig;
+  rig.to_established();
+  const uint32_t own = comm_id_of(*rig.a), peer = comm_id_of(*rig.b);
+  deliver_from_stranger(rig, *rig.a, make_rej(1, peer, own, kOfNothing, kRejStale));
+  deliver_from_stranger(rig, *rig.a, make_dreq(1, peer, own, 0x010027));
+  EXPECT_TRUE(rig.a->events().empty());
+  EXPECT_EQ(rig.a->state(rig.active), State::kEstablished);
+  Rig::taken(*rig.a);
+  EXPECT_TRUE(rig.a->disconnect(rig.now, rig.active));
+  Rig::taken(*rig.a);
+  deliver_from_stranger(rig, *rig.a, make_drep(1, peer, own));
+  rig.deliver(*rig.a, {Rig::to_a(), make_drep(1, peer ^ 1, own)});
+  EXPECT_EQ(rig.a->state(rig.active), State::kDreqSent);
+}
+
+TEST(Refuse, StrangersNameNoService) {
+  Rig rig;
+  rig.active = *rig.a->connect(rig.now, rig.request(PortSpace::kUdp));
+  const auto request = body_of<wire::CmSidrReq>(Rig::taken(*rig.a)[0].bytes);
+  const Mad answer =
+      make_sidr_rep(1, request.request_id, kSidrValid, request.service_id, rig.answer(), {});
+  deliver_from_stranger(rig, *rig.a, answer);
+  EXPECT_TRUE(rig.a->events().empty());
+  rig.deliver(*rig.a, {Rig::to_a(), answer});
+  EXPECT_EQ(Rig::next(*rig.a, EventType::kSidrResponse).qp.qpn, 0x020033u);
+}
+
 TEST(Refuse, BacklogIsSilent) {
   Rig rig;
   rig.listen(PortSpace::kTcp, 1);

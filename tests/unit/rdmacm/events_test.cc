@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -324,6 +325,50 @@ TEST_F(Events, migration_takes_waiting_events_along) {
   ASSERT_EQ(rdma_migrate_id(id, nullptr), 0);  // synchronous now
   EXPECT_NE(id->channel, other);
   rdma_destroy_event_channel(other);
+}
+
+TEST_F(Events, migration_of_a_listener_takes_its_requests_along) {
+  rdma_cm_id* listener = listening();
+  rdma_event_channel* other = rdma_create_event_channel();
+  fake().emit_request();
+  fake().emit(fake().event(cm::EventType::kRejected));  // given up before anybody saw it
+  ASSERT_EQ(rdma_migrate_id(listener, other), 0);
+  EXPECT_TRUE(empty());
+  rdma_cm_event *request = nullptr, *end = nullptr;
+  ASSERT_EQ(rdma_get_cm_event(other, &request), 0);
+  EXPECT_EQ(request->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_EQ(request->listen_id, listener);
+  rdma_cm_id* child = request->id;
+  EXPECT_EQ(child->channel, other);
+  ASSERT_EQ(rdma_get_cm_event(other, &end), 0);
+  EXPECT_EQ(end->event, RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(end->id, child);
+  rdma_ack_cm_event(request);
+  rdma_ack_cm_event(end);
+  destroy(child);
+  destroy(listener);
+  rdma_destroy_event_channel(other);
+}
+
+TEST_F(Events, requests_of_a_synchronous_listener_cost_no_descriptor_before_they_are_taken) {
+  rdma_cm_id *listener = listening(true), *child = nullptr;
+  const size_t before = descriptors();
+  for (int i = 0; i < 3; ++i) fake().emit_request();
+  EXPECT_EQ(descriptors(), before);
+  fake().wait_error = EINTR;  // after the last
+  {
+    NoDescriptors none;
+    EXPECT_REFUSED(EINTR, rdma_get_request(listener, &child));
+  }
+  EXPECT_EQ(std::count(fake().calls.begin(), fake().calls.end(), "reject"), 3);
+  EXPECT_EQ(fake().reason, 28);
+  EXPECT_EQ(fake().destroyed.size(), 3u);
+  EXPECT_EQ(descriptors(), before);
+  fake().emit_request();
+  ASSERT_EQ(rdma_get_request(listener, &child), 0);
+  ids_.push_back(child);
+  EXPECT_NE(child->channel, listener->channel);
+  EXPECT_EQ(descriptors(), before + 1);
 }
 
 TEST_F(Events, a_destroyed_channel_wakes_nobody) {

@@ -5,9 +5,11 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 extern "C" verbena::host::CmPort* verbena_rdmacm_port() {
@@ -155,6 +157,24 @@ void FakePort::clear() {
   sink_ = sink;
   forked_ = forked;
   next_ = next;
+}
+
+size_t descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+NoDescriptors::NoDescriptors() {
+  getrlimit(RLIMIT_NOFILE, &before_);
+  const int lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  close(lowest);
+  rlimit none = before_;
+  none.rlim_cur = static_cast<rlim_t>(lowest);
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+NoDescriptors::~NoDescriptors() {
+  setrlimit(RLIMIT_NOFILE, &before_);
 }
 
 void Rdmacm::SetUp() {

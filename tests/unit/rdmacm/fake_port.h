@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <sys/resource.h>
 
 #include <map>
 #include <string>
@@ -80,6 +81,21 @@ sockaddr_in ipv4(const char* text, uint16_t port);
 inline sockaddr* plain(sockaddr_in& address) {
   return reinterpret_cast<sockaddr*>(&address);
 }
+
+// How many descriptors this process has.
+size_t descriptors();
+
+// As long as it lives, no descriptor is left.
+class NoDescriptors {
+ public:
+  NoDescriptors();
+  ~NoDescriptors();
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
 
 // Expects -1 with this errno.
 #define EXPECT_REFUSED(code, call) \

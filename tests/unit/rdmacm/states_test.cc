@@ -1,6 +1,7 @@
 // What each call refuses, with the exact errno, and what it asks of the connection manager.
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <string.h>
 
 #include "fake_port.h"
 
@@ -191,6 +192,61 @@ TEST_F(States, queue_pairs_need_a_device_and_come_once) {
   rdma_destroy_qp(id);
   EXPECT_EQ(id->qp, nullptr);
   EXPECT_EQ(id->send_cq, nullptr);
+}
+
+TEST_F(States, a_queue_pair_of_no_type_leaves_nothing_behind) {
+  rdma_cm_id* id = routed();
+  const size_t before = descriptors();
+  ibv_qp_init_attr attr{};
+  attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+  attr.qp_type = static_cast<ibv_qp_type>(99);
+  EXPECT_REFUSED(EINVAL, rdma_create_qp(id, nullptr, &attr));
+  EXPECT_EQ(id->qp, nullptr);
+  EXPECT_EQ(id->send_cq, nullptr);
+  EXPECT_EQ(descriptors(), before);
+  rdma_addrinfo hints{}, *info = nullptr;
+  hints.ai_flags = RAI_PASSIVE;
+  ASSERT_EQ(rdma_getaddrinfo("127.0.0.1", "7471", &hints, &info), 0);
+  info->ai_qp_type = 99;
+  rdma_cm_id* listener = nullptr;
+  EXPECT_REFUSED(EINVAL, rdma_create_ep(&listener, info, nullptr, nullptr));
+  EXPECT_EQ(listener, nullptr);
+  rdma_freeaddrinfo(info);
+  EXPECT_EQ(descriptors(), before);
+}
+
+// Its shared receive queue has the completion queue: whichever goes last takes it along.
+TEST_F(States, an_xrc_receiver_gives_back_its_completion_queue) {
+  for (const bool queue_first : {false, true}) {
+    rdma_cm_id* id = make(RDMA_PS_IB);
+    sockaddr_in own = ipv4("127.0.0.1", 7471);
+    ASSERT_EQ(rdma_bind_addr(id, plain(own)), 0);
+    id->qp_type = IBV_QPT_XRC_RECV;
+    const size_t before = descriptors();
+    ibv_srq_init_attr srq{};
+    srq.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+    ASSERT_EQ(rdma_create_srq(id, nullptr, &srq), 0) << strerror(errno);
+    EXPECT_GT(descriptors(), before);
+    ibv_qp_init_attr attr{};
+    attr.qp_type = IBV_QPT_XRC_RECV;
+    ASSERT_EQ(rdma_create_qp(id, nullptr, &attr), 0) << strerror(errno);
+    if (queue_first) rdma_destroy_srq(id);
+    rdma_destroy_qp(id);
+    EXPECT_EQ(id->qp, nullptr);
+    EXPECT_EQ(id->recv_cq == nullptr, queue_first);
+    if (!queue_first) rdma_destroy_srq(id);
+    EXPECT_EQ(id->recv_cq, nullptr);
+    EXPECT_EQ(id->recv_cq_channel, nullptr);
+    EXPECT_EQ(descriptors(), before);
+    destroy(id);
+  }
+}
+
+TEST_F(States, a_lack_of_descriptors_is_called_so) {
+  rdma_cm_id* id = make();
+  sockaddr_in own = ipv4("127.0.0.1", 7471);
+  NoDescriptors none;
+  EXPECT_REFUSED(EMFILE, rdma_bind_addr(id, plain(own)));
 }
 
 TEST_F(States, only_requests_are_accepted_or_rejected) {

@@ -31,6 +31,18 @@ struct QpSpec {
   bool staging = false;
 };
 
+// What both of verbs' structs say.
+template <typename Attributes>
+QpSpec spec_of(const Attributes& attr) {
+  return {.user_context = attr.qp_context,
+          .send_cq = attr.send_cq,
+          .receive_cq = attr.recv_cq,
+          .srq = attr.srq,
+          .cap = attr.cap,
+          .type = attr.qp_type,
+          .signal_all = attr.sq_sig_all != 0};
+}
+
 bool uses(const QpSpec& spec, bool send) {
   if (spec.type == IBV_QPT_XRC_RECV) return false;
   return send || spec.type != IBV_QPT_XRC_SEND;
@@ -239,18 +251,11 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
       errno = error;
       return nullptr;
     }
-    bool staging = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    QpSpec spec{.user_context = attr->qp_context,
-                .send_cq = attr->send_cq,
-                .receive_cq = attr->recv_cq,
-                .srq = attr->srq,
-                .cap = attr->cap,
-                .type = attr->qp_type,
-                .signal_all = attr->sq_sig_all != 0,
-                .pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : nullptr,
-                .xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : nullptr,
-                .send_operations = staging ? attr->send_ops_flags : 0,
-                .staging = staging};
+    QpSpec spec = spec_of(*attr);
+    spec.pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : nullptr;
+    spec.xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : nullptr;
+    spec.staging = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    spec.send_operations = spec.staging ? attr->send_ops_flags : 0;
     return make_qp("ibv_create_qp_ex", context, spec, attr->cap);
   });
 }
@@ -303,14 +308,8 @@ extern "C" {
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   return shielded_pointer<ibv_qp>([&]() -> ibv_qp* {
-    QpSpec spec{.user_context = attr->qp_context,
-                .send_cq = attr->send_cq,
-                .receive_cq = attr->recv_cq,
-                .srq = attr->srq,
-                .cap = attr->cap,
-                .type = attr->qp_type,
-                .signal_all = attr->sq_sig_all != 0,
-                .pd = pd};
+    QpSpec spec = spec_of(*attr);
+    spec.pd = pd;
     return make_qp("ibv_create_qp", pd->context, spec, attr->cap);
   });
 }

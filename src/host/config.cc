@@ -146,14 +146,7 @@ Result<DeviceModel> build_device(const Interface& interface, const DeviceSetting
   device.path_mtu = std::min(path_mtu_for(interface.mtu), settings.mtu.value_or(4096));
   device.port_active = interface.up && (interface.running || interface.loopback);
   device.loopback = interface.loopback;
-  device.limits = settings.limits;
-  device.rate_gbps = settings.rate_gbps;
-  device.lid_addressing = settings.lid_addressing;
-  device.vendor_id = settings.vendor_id;
-  device.vendor_part_id = settings.vendor_part_id;
-  device.hardware_version = settings.hardware_version;
-  device.firmware_version = settings.firmware_version;
-  device.board_id = settings.board_id;
+  static_cast<Personality&>(device) = settings;
   if (!settings.gids) {
     device.gids = ordered_gids(interface, settings.gid_order);
     return device;

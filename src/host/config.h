@@ -56,17 +56,8 @@ struct GidEntry {
   bool empty() const { return gid == engine::Gid{}; }
 };
 
-struct DeviceModel {
-  std::string name;       // "verbena0"
-  std::string interface;  // "eth0"
-  uint32_t ifindex = 0;
-  uint64_t node_guid = 0;  // host order, never 0; also the system image GUID
-  std::array<uint8_t, 6> mac{};
-  uint32_t interface_mtu = 0;  // bytes, of the network interface
-  uint32_t path_mtu = 1024;    // bytes: 256, 512, 1024, 2048 or 4096
-  bool port_active = true;     // the interface is up and has a carrier
-  bool loopback = false;
-  std::vector<GidEntry> gids;  // at most kMaxGids; index is the GID index
+// What a device shows of itself whatever interface it stands on: a file may say it.
+struct Personality {
   Limits limits;
   uint32_t rate_gbps = 100;  // 10, 25, 40, 50, 100, 200 or 400
   // The port looks like InfiniBand and takes addresses without a GRH, for programs that know LIDs
@@ -77,6 +68,19 @@ struct DeviceModel {
   uint32_t hardware_version = 0;
   std::string firmware_version = "0.1.0";
   std::string board_id = "VRB0000000001";
+};
+
+struct DeviceModel : Personality {
+  std::string name;       // "verbena0"
+  std::string interface;  // "eth0"
+  uint32_t ifindex = 0;
+  uint64_t node_guid = 0;  // host order, never 0; also the system image GUID
+  std::array<uint8_t, 6> mac{};
+  uint32_t interface_mtu = 0;  // bytes, of the network interface
+  uint32_t path_mtu = 1024;    // bytes: 256, 512, 1024, 2048 or 4096
+  bool port_active = true;     // the interface is up and has a carrier
+  bool loopback = false;
+  std::vector<GidEntry> gids;  // at most kMaxGids; index is the GID index
 
   // The port's LID: 0 without lid_addressing or without an IPv4 GID.
   uint16_t lid() const;

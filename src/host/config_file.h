@@ -25,7 +25,7 @@ namespace verbena::host {
 
 enum class GidKind : uint8_t { kIpv4, kIpv6, kLinkLocal };
 
-struct DeviceSettings {
+struct DeviceSettings : Personality {
   std::string name;
   std::string interface;
   uint32_t line = 0;             // of the [[device]] header
@@ -33,14 +33,6 @@ struct DeviceSettings {
   std::optional<uint32_t> mtu;   // a path MTU
   std::vector<GidKind> gid_order = {GidKind::kIpv4, GidKind::kIpv6, GidKind::kLinkLocal};
   std::optional<std::vector<std::string>> gids;  // addresses; "" is a hole
-  Limits limits;
-  uint32_t rate_gbps = 100;
-  bool lid_addressing = false;
-  uint32_t vendor_id = 0xfffffe;
-  uint32_t vendor_part_id = 1;
-  uint32_t hardware_version = 0;
-  std::string firmware_version = "0.1.0";
-  std::string board_id = "VRB0000000001";
 };
 
 struct ConfigFile {

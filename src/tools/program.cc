@@ -148,6 +148,9 @@ Result<Choice> choose_mode(Mode asked, const Program& program) {
         "{} is a {}-bit program for {}, and these libraries are for {}; "
         "build Verbena for that machine",
         who, file.is_64 ? 64 : 32, machine_name(file.machine), machine_name(own_machine())));
+  // The dynamic linker itself, which needs no library, may be started as a program.
+  if (!file.executable && !file.needed.empty())
+    return refuse(fmt::format("{} is a shared library, not a program", who));
   if (!program.secure.empty())
     return refuse(
         fmt::format("{} is {}, so the dynamic linker ignores every library put in front "

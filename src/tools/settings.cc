@@ -51,7 +51,7 @@ constexpr std::string_view kOthers[] = {
 constexpr size_t kSlips = 3;  // letters between a misspelt name and the one that was meant
 constexpr size_t kSlipsOfStranger = 2;  // where the name does not begin with ours
 constexpr size_t kLongestName = 64;     // of a variable that is looked at
-constexpr std::string_view kPrefix = "VERBENA_";
+constexpr std::string_view kOurPrefix = "VERBENA_";
 
 // How many letters must be put in, taken out, changed or swapped with their neighbour to make one
 // word of the other.
@@ -82,7 +82,7 @@ std::string doubt(std::string_view name) {
       slips = away;
       nearest = known;
     }
-  const bool ours = name.starts_with(kPrefix);
+  const bool ours = name.starts_with(kOurPrefix);
   if (slips == 0 || (!ours && slips > kSlipsOfStranger)) return "";
   if (slips <= kSlips)
     return fmt::format("{} is no setting of Verbena and does nothing; did you mean {}?", name,

@@ -112,6 +112,18 @@ TEST_F(ProgramTest, StaticIsRefusedExceptForItsViewOfSys) {
   }
 }
 
+TEST_F(ProgramTest, LibraryIsNoProgram) {
+  const std::string path = compile("library.so", "-shared -fPIC -Wl,--no-as-needed");
+  auto library = inspect_program(path, search_);
+  ASSERT_TRUE(library);
+  auto refused = choose_mode(Mode::kAuto, *library);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, path + " is a shared library, not a program");
+  auto linker = inspect_program(inspect_program("ls", search_)->file.interpreter, search_);
+  ASSERT_TRUE(linker);
+  EXPECT_TRUE(choose_mode(Mode::kAuto, *linker));
+}
+
 TEST_F(ProgramTest, SetUserIdIsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make a program of another user";
   const std::string path = compile("setuid", "");

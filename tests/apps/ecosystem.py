@@ -72,7 +72,7 @@ class Ecosystem(harness.AppTest):
 
 
 class OnDevice(Counters, Ecosystem):
-    """Whole programs under `verbena run`, on a device of the test's own (`self.device`) whose counter
+    """Whole programs under `verbena run`, on a device of their own (`self.device`) whose counter
     files say what really went through Verbena: these programs fall back to TCP or shared memory
     without a word."""
 

@@ -2,7 +2,7 @@
 # names of the system's libibverbs and must never replace it by being installed.
 set(private_folder lib/verbena)
 install(TARGETS verbena RUNTIME DESTINATION bin)
-install(TARGETS verbena-shim verbena-audit LIBRARY DESTINATION ${private_folder})
+install(TARGETS verbena-shim verbena-audit verbena-sockets LIBRARY DESTINATION ${private_folder})
 install(TARGETS verbena-broker RUNTIME DESTINATION ${private_folder})
 foreach(library ibverbs rdmacm)
   if(TARGET ${library})

@@ -1,8 +1,6 @@
 // How a refusal leaves the library: an errno for the program and one sentence for the explain log.
-// Also the wall no exception crosses: entry points that allocate run inside shielded().
+// Entry points that allocate run inside shielded().
 #pragma once
-
-#include <cxxabi.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -10,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/wall.h"
 #include "host/process.h"
 
 namespace verbena::abi {
@@ -37,30 +36,19 @@ inline int minus_one(int error) {
   return -1;
 }
 
-// Runs `body`; when memory ran out (the only exception that can occur) the call fails with ENOMEM.
-// The unwinding of a cancelled thread goes on. shielded() is for calls that return an errno,
-// shielded_pointer() for those that set it.
+// Runs `body`; when memory ran out the call fails with ENOMEM. shielded() is for calls that return
+// an errno, shielded_pointer() for those that set it.
 template <typename Body>
 int shielded(Body&& body) {
-  try {
-    return body();
-  } catch (const ::abi::__forced_unwind&) {
-    throw;
-  } catch (...) {
-    return ENOMEM;
-  }
+  return behind_wall<int>(body, [] { return ENOMEM; });
 }
 
 template <typename T, typename Body>
 T* shielded_pointer(Body&& body) {
-  try {
-    return body();
-  } catch (const ::abi::__forced_unwind&) {
-    throw;
-  } catch (...) {
+  return behind_wall<T*>(body, [] {
     errno = ENOMEM;
     return nullptr;
-  }
+  });
 }
 
 }  // namespace verbena::abi

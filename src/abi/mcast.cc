@@ -59,7 +59,7 @@ void leave(host::Process& process, const Membership& membership) {
 
 int check(const char* call, const ibv_qp& qp, const engine::Gid& group) {
   if (qp.qp_type != IBV_QPT_UD)
-    return refuse(EINVAL, "{}: QP {:#x} is not a UD queue pair", call, qp.qp_num);
+    return refuse(EINVAL, "{}: QP {:#08x} is not a UD queue pair", call, qp.qp_num);
   if (!group.is_multicast())
     return refuse(EINVAL, "{}: {} is not a multicast address", call, engine::address_text(group));
   return 0;
@@ -126,7 +126,7 @@ int ibv_detach_mcast(ibv_qp* base, const ibv_gid* gid, uint16_t) {
     host::Process::Guard guard(process);
     auto it = find_group(core, group);
     if (it == core.groups.end() || !core.queue)
-      return refuse(EINVAL, "ibv_detach_mcast: QP {:#x} is not attached to {}", base->qp_num,
+      return refuse(EINVAL, "ibv_detach_mcast: QP {:#08x} is not attached to {}", base->qp_num,
                     engine::address_text(group));
     process.engine().detach_multicast(core.queue, group);
     Membership membership = *it;

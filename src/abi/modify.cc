@@ -22,13 +22,13 @@ constexpr uint32_t kKnownMask = ((1u << 21) - 1) | IBV_QP_RATE_LIMIT;
 int check_values(const ibv_qp& qp, const ibv_qp_attr& attr, uint32_t mask) {
   const char* call = "ibv_modify_qp";
   if (uint32_t unknown = mask & ~kKnownMask)
-    return refuse(EOPNOTSUPP, "{}: QP {:#x}: attr_mask {:#x} has unknown bits {:#x}", call,
+    return refuse(EOPNOTSUPP, "{}: QP {:#08x}: attr_mask {:#x} has unknown bits {:#x}", call,
                   qp.qp_num, mask, unknown);
   if ((mask & IBV_QP_STATE) && attr.qp_state > IBV_QPS_ERR)
-    return refuse(EINVAL, "{}: QP {:#x}: qp_state {}", call, qp.qp_num,
+    return refuse(EINVAL, "{}: QP {:#08x}: qp_state {}", call, qp.qp_num,
                   static_cast<int>(attr.qp_state));
   if ((mask & IBV_QP_CUR_STATE) && attr.cur_qp_state > IBV_QPS_ERR)
-    return refuse(EINVAL, "{}: QP {:#x}: cur_qp_state {}", call, qp.qp_num,
+    return refuse(EINVAL, "{}: QP {:#08x}: cur_qp_state {}", call, qp.qp_num,
                   static_cast<int>(attr.cur_qp_state));
   // Programs pass a region's flags along: those that say nothing of a queue pair do no harm.
   constexpr uint32_t kQpAccess =
@@ -37,7 +37,7 @@ int check_values(const ibv_qp& qp, const ibv_qp_attr& attr, uint32_t mask) {
       IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | kAccessFlushGlobal | kAccessFlushPersistent;
   uint32_t unknown = mask & IBV_QP_ACCESS_FLAGS ? attr.qp_access_flags & ~kQpAccess : 0;
   if (unknown)
-    return refuse(EOPNOTSUPP, "{}: QP {:#x}: qp_access_flags {:#x} has unknown bits {:#x}", call,
+    return refuse(EOPNOTSUPP, "{}: QP {:#08x}: qp_access_flags {:#x} has unknown bits {:#x}", call,
                   qp.qp_num, attr.qp_access_flags, unknown);
   return 0;
 }
@@ -87,7 +87,7 @@ int choose_path(host::Process& process, const engine::QueuePair& queue, uint32_t
   uint32_t peer = mask & IBV_QP_DEST_QPN ? wanted.dest_qpn : queue.attributes().dest_qpn;
   auto path = process.choose_path(wanted.route, peer);
   if (!path)
-    return refuse(path.error().code, "ibv_modify_qp: QP {:#x}: {}", queue.qpn(),
+    return refuse(path.error().code, "ibv_modify_qp: QP {:#08x}: {}", queue.qpn(),
                   path.error().message);
   wanted.path = *path;
   return 0;
@@ -184,7 +184,7 @@ int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_mask) {
     if (!queue) return refuse(EIO, "ibv_modify_qp: the device was closed");
     if (int error = choose_path(process, *queue, mask, wanted)) return error;
     if (auto done = queue->modify(process.now(), wanted, mask); !done)
-      return refuse(done.error().code, "ibv_modify_qp: QP {:#x}: {}", base->qp_num,
+      return refuse(done.error().code, "ibv_modify_qp: QP {:#08x}: {}", base->qp_num,
                     done.error().message);
     base->state = static_cast<ibv_qp_state>(queue->state());
     process.transmit();

@@ -63,11 +63,11 @@ int fill_operation(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& req
 int convert(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& request) {
   if (wr.send_flags & ~kKnownSendFlags)
     return refuse(EOPNOTSUPP,
-                  "ibv_post_send: QP {:#x}: send_flags {:#x} has bits for raw packets or "
+                  "ibv_post_send: QP {:#08x}: send_flags {:#x} has bits for raw packets or "
                   "unknown ones",
                   qp.base.base.qp_base.qp_num, wr.send_flags);
   if (wr.num_sge < 0)
-    return refuse(EINVAL, "ibv_post_send: QP {:#x}: num_sge {}", qp.base.base.qp_base.qp_num,
+    return refuse(EINVAL, "ibv_post_send: QP {:#08x}: num_sge {}", qp.base.base.qp_base.qp_num,
                   wr.num_sge);
   request = {};
   request.wr_id = wr.wr_id;
@@ -170,7 +170,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   for (; !error && wr; wr = wr->next) {
     error = shielded([&] {
       if (wr->num_sge < 0)
-        return refuse(EINVAL, "ibv_post_recv: QP {:#x}: num_sge {}", base->qp_num, wr->num_sge);
+        return refuse(EINVAL, "ibv_post_recv: QP {:#08x}: num_sge {}", base->qp_num, wr->num_sge);
       return queue->post_receive(wr->wr_id, {reinterpret_cast<const engine::Sge*>(wr->sg_list),
                                              static_cast<size_t>(wr->num_sge)});
     });

@@ -278,7 +278,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
       engine::QueuePair* queue = process.engine().find_qp(attr->qp_num);
       if (!queue || queue->type() != engine::QpType::kXrcRecv ||
           queue->init().xrc_domain != cast(attr->xrcd)->domain)
-        return refuse_null(EINVAL, "{}: the domain has no queue pair {:#x} in this process", call,
+        return refuse_null(EINVAL, "{}: the domain has no queue pair {:#08x} in this process", call,
                            attr->qp_num);
       if (cast(context)->queue_pairs.size() >= limit)
         return refuse_null(ENOMEM, "{}: the device's max_qp = {} are in use", call, limit);
@@ -328,7 +328,7 @@ int ibv_destroy_qp(ibv_qp* base) {
       host::Process& process = host::Process::get();
       host::Process::Guard guard(process);
       if (!qp->core->groups.empty() && qp->core->handles.size() == 1)
-        return refuse(EBUSY, "ibv_destroy_qp: QP {:#x} is still attached to {} multicast groups",
+        return refuse(EBUSY, "ibv_destroy_qp: QP {:#08x} is still attached to {} multicast groups",
                       base->qp_num, qp->core->groups.size());
       forget_handle(qp);
       last = qp->core->handles.empty();

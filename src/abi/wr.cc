@@ -31,14 +31,15 @@ SendRequest& open(ibv_qp_ex* base, WrOpcode opcode, uint64_t operation) {
   Staging& staging = *cast(base)->staging;
   uint32_t qpn = base->qp_base.qp_num;
   if (!(staging.operations & operation))
-    fail_batch(staging, EOPNOTSUPP, "ibv_wr_*: QP {:#x} was not created with send_ops_flags {:#x}",
-               qpn, operation);
+    fail_batch(staging, EOPNOTSUPP,
+               "ibv_wr_*: QP {:#08x} was not created with send_ops_flags {:#x}", qpn, operation);
   else if (base->wr_flags & ~kKnownSendFlags)
-    fail_batch(staging, EOPNOTSUPP, "ibv_wr_*: QP {:#x}: wr_flags {:#x} has unknown bits", qpn,
+    fail_batch(staging, EOPNOTSUPP, "ibv_wr_*: QP {:#08x}: wr_flags {:#x} has unknown bits", qpn,
                base->wr_flags);
   else if (staging.requests.size() == staging.max_requests)
-    fail_batch(staging, ENOMEM, "ibv_wr_*: QP {:#x}: the batch is longer than the send queue ({})",
-               qpn, staging.max_requests);
+    fail_batch(staging, ENOMEM,
+               "ibv_wr_*: QP {:#08x}: the batch is longer than the send queue ({})", qpn,
+               staging.max_requests);
   if (staging.error) return staging.overflow;
   SendRequest& request = staging.requests.emplace_back();
   request.wr_id = base->wr_id;
@@ -140,7 +141,7 @@ void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
 void wr_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
   Staging& staging = *cast(qp)->staging;
   if (count > staging.max_sges)
-    fail_batch(staging, EINVAL, "ibv_wr_set_sge_list: {} SGEs; QP {:#x} takes up to {}", count,
+    fail_batch(staging, EINVAL, "ibv_wr_set_sge_list: {} SGEs; QP {:#08x} takes up to {}", count,
                qp->qp_base.qp_num, staging.max_sges);
   if (staging.error || staging.requests.empty()) return;
   engine::Sge* slots = sge_slots(staging);
@@ -158,7 +159,7 @@ void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* li
     total += std::min<size_t>(list[i].length, staging.max_inline + size_t{1});
   if (total > staging.max_inline)
     fail_batch(staging, EINVAL,
-               "ibv_wr_set_inline_data: more than the {} bytes QP {:#x} was "
+               "ibv_wr_set_inline_data: more than the {} bytes QP {:#08x} was "
                "created for",
                staging.max_inline, qp->qp_base.qp_num);
   if (staging.error || staging.requests.empty()) return;
@@ -198,7 +199,7 @@ int post_batch(Qp& qp, Staging& staging) {
   if (!queue) return refuse_closed();
   if (staging.requests.size() > queue->send_room())
     return shielded([&] {
-      return refuse(ENOMEM, "ibv_wr_complete: QP {:#x} has room for {} work requests, not {}",
+      return refuse(ENOMEM, "ibv_wr_complete: QP {:#08x} has room for {} work requests, not {}",
                     queue->qpn(), queue->send_room(), staging.requests.size());
     });
   Instant now = process.now();

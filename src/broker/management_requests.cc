@@ -56,6 +56,11 @@ int Server::look_again() {
 // it would often come first.
 Management::Fate Server::deliver(const cm::Destination& to, const MadMessage& message) {
   using Fate = Management::Fate;
+  if (to.to_all) {
+    for (uint32_t each = link::kFirstSlot; each <= link::kLastSlot; ++each)
+      if (custody_.lease(each).used) forward(custody_.lease(each).manager, message);
+    return Fate::kTaken;
+  }
   std::optional<uint32_t> slot = to.slot;
   if (to.by_service) {
     const auto space = static_cast<uint16_t>(to.service_id >> 16);

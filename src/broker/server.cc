@@ -32,6 +32,7 @@ constexpr int kLinesMs = 2000;    // and their peers' datagrams are swallowed fo
 constexpr int kNoStandbyMs = 20;  // between tries to start one
 constexpr rlim_t kMinFiles = 32;  // the broker's own and those of two or three programs
 constexpr size_t kMaxConnections = 1024;
+constexpr size_t kMaxOfProcess = 64;  // that needs two, and a few between two brokers
 
 link::Fd open_process(int connection, pid_t pid) {
   int fd = -1;
@@ -191,6 +192,13 @@ void Server::on_listener() {
     return tell_unasked(fd.get(),
                         {EAGAIN, "the broker of this host has " + std::to_string(kMaxConnections) +
                                      " connections already"});
+  }
+  const auto of_process = std::count_if(
+      connections_.begin(), connections_.end(),
+      [&](const auto& each) { return credentials.pid != 0 && each.second.pid == credentials.pid; });
+  if (static_cast<size_t>(of_process) >= kMaxOfProcess) {
+    return tell_unasked(fd.get(), {EAGAIN, "this process has " + std::to_string(kMaxOfProcess) +
+                                               " connections to the broker of this host already"});
   }
   int key = fd.get();
   watch(key, tag(Tag::kConnection, static_cast<uint32_t>(key)));

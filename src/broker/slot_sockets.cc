@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/plain_socket.h"
 #include "broker/port_holder.h"
 
 namespace verbena::broker {
@@ -38,7 +39,7 @@ int bind_any(int fd, int family, uint16_t port) {
 }
 
 link::Fd open_udp(int family) {
-  link::Fd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  link::Fd fd(plain_socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd.valid() && family == AF_INET6) set(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   return fd;
 }

@@ -38,6 +38,11 @@ std::optional<Destination> destination_of(std::span<const uint8_t> mad) {
       const auto req = body_of<CmSidrReq>(mad);
       return by_service(req.service_id, req.private_data);
     }
+    case CmAttribute::kRej: {
+      Destination to = by_comm_id(body_of<CmRej>(mad).remote_comm_id);
+      to.to_all = body_of<CmRej>(mad).remote_comm_id == 0;
+      return to;
+    }
     case CmAttribute::kSidrRep:
       return by_comm_id(body_of<CmSidrRep>(mad).request_id);
     default:  // both comm ids stand first in all others

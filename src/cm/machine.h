@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -58,6 +59,10 @@ struct Connection {
   Mad last{};                      // sent last; again on a time-out, or to a repeated request
   size_t changed_at = ~size_t{0};  // where changed_rows_ has it
 };
+
+// The other end for the explain log: "port 7471 of 192.0.2.2", or of one that came here "192.0.2.2
+// at port 7471 here".
+std::string peer_text(const Connection& c);
 
 struct HeldRequest {
   Instant deadline;

@@ -7,20 +7,15 @@
 #include <span>
 
 #include "cm/manager.h"
+#include "cm/reasons.h"
 #include "wire/cm_mad.h"
 
 namespace verbena::cm {
 
 using Mad = std::array<uint8_t, kMadBytes>;
 
-// Reasons of a REJ (IBA 12.6.7.2).
-inline constexpr uint16_t kRejTimeout = 4, kRejInvalidCommId = 6, kRejInvalidService = 8,
-                          kRejInvalidTransport = 9, kRejStale = 10, kRejInvalidGid = 12,
-                          kRejInvalidMtu = 26, kRejConsumer = 28, kRejDuplicateCommId = 30;
 // What a REJ rejects, and an MRA acknowledges: bits 7:6.
 inline constexpr uint8_t kOfReq = 0 << 6, kOfRep = 1 << 6, kOfNothing = 2 << 6;
-// SIDR status (IBA 12.11.2.2).
-inline constexpr uint8_t kSidrValid = 0, kSidrUnsupported = 1, kSidrReject = 2;
 
 inline constexpr size_t kReqUserBytes =
     sizeof(wire::CmReq::private_data) - sizeof(wire::CmIpHeader);

@@ -222,6 +222,8 @@ void Manager::destroy(Instant now, Handle connection) {
   switch (c->state) {
     case State::kReqSent:
     case State::kRepWait:  // a REP that comes yet is rejected as unknown
+      impl_->explain(fmt::format("gave up connecting to {}: the program destroyed the id: {}",
+                                 peer_text(*c), reject_text(kRejTimeout)));
       impl_->send(c->route, make_rej(c->transaction_id, c->local_id, c->remote_id, kOfNothing,
                                      kRejTimeout, {}, impl_->options.ca_guid));
       impl_->become_idle(*c);

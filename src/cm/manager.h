@@ -243,15 +243,17 @@ class Manager {
 
 // --- for a host's broker, which sees MADs of all its processes ---
 
-// Whose MAD this is: the slot of a comm id, or the service that a REQ or SIDR_REQ asks for.
+// Whose MAD this is: the slot of a comm id, the service that a REQ or SIDR_REQ asks for, or
+// everybody's: a REJ of a peer that gave up its REQ may know no comm id but its own (IBA 12.6.7),
+// by which the process that has the request knows it.
 struct Destination {
   bool by_service = false;
+  bool to_all = false;
   uint8_t slot = 0;         // when not by_service
   uint64_t service_id = 0;  // when by_service
   engine::Gid address;      // by_service: the destination address of its IP header
 };
-// Nothing when the MAD is malformed or no CM MAD at all. Slot 0 is nobody's: a REJ of a peer that
-// gave up its REQ may know no comm id but its own; the process finds out by its own time-out.
+// Nothing when the MAD is malformed or no CM MAD at all.
 std::optional<Destination> destination_of(std::span<const uint8_t> mad);
 
 // The answer of a host where nobody is: REJ (reason 8) to a REQ, SIDR_REP (status 1) to a

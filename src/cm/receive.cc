@@ -98,9 +98,9 @@ bool Manager::Impl::is_stale(Instant now, const Route& back, uint64_t transactio
   const auto found = queue_pairs.find(QpKey{back.destination, req.qpn});
   if (found == queue_pairs.end()) return false;
   Connection& older = connections[found->second];
-  explain(fmt::format("rejected a request of {}: its queue pair {:#x} has a connection in state {}",
+  explain(fmt::format("rejected a request of {}: its QP {:#08x} has a connection in state {}: {}",
                       address_text(back.destination), static_cast<uint32_t>(req.qpn),
-                      state_name(older.state)));
+                      state_name(older.state), reject_text(kRejStale)));
   send(back, make_rej(transaction, 0, req.local_comm_id, kOfReq, kRejStale));
   if (older.state == State::kEstablished) begin_disconnect(now, older);
   return true;
@@ -122,8 +122,8 @@ void Manager::Impl::on_req(Instant now, const Route& back, std::span<const uint8
   const bool connects = req.service_id >> 32 == 0 && !is_datagram(incoming.space);
   if (reason == 0 && (!connects || !listener)) reason = kRejInvalidService;
   if (reason != 0) {
-    explain(fmt::format("rejected a request of {} for port {}: reason {}",
-                        address_text(back.destination), incoming.destination_port, reason));
+    explain(fmt::format("rejected a request of {} for port {}: {}", address_text(back.destination),
+                        incoming.destination_port, reject_text(reason)));
     return send(back, make_rej(transaction, 0, req.local_comm_id, kOfReq, reason));
   }
   if (!listener->listening) {
@@ -133,8 +133,10 @@ void Manager::Impl::on_req(Instant now, const Route& back, std::span<const uint8
   if (is_stale(now, back, transaction, req)) return;
   // As Linux: silence, so that the peer tries again.
   if (listener->pending >= listener->backlog)
-    return explain(fmt::format("dropped a request for port {}: its backlog of {} is full",
-                               listener->port, listener->backlog));
+    return explain(
+        fmt::format("dropped a request of {} for port {}: its backlog of {} is full; the"
+                    " peer tries again, rdma_listen takes a larger one",
+                    address_text(back.destination), listener->port, listener->backlog));
   Connection* c = create();
   if (!c) return explain(fmt::format("dropped a request: {} connections", kMaxConnections));
   c->route = incoming.route;
@@ -170,8 +172,9 @@ void Manager::Impl::on_repeated_req(Instant now, Connection& c, uint64_t transac
                                     const CmReq& req) {
   ++manager.counters_.duplicates;
   if (c.transaction_id != transaction) {
-    explain(fmt::format("rejected a request of {}: its comm id {:#x} has another connection",
-                        address_text(c.route.destination), c.remote_id));
+    explain(fmt::format("rejected a request of {}: its comm id {:#x} has another connection: {}",
+                        address_text(c.route.destination), c.remote_id,
+                        reject_text(kRejDuplicateCommId)));
     return send(c.route, make_rej(transaction, 0, req.local_comm_id, kOfReq, kRejDuplicateCommId));
   }
   switch (c.state) {
@@ -269,8 +272,8 @@ void Manager::Impl::on_rej(Instant now, const Route& back, const CmRej& rej) {
   const uint16_t reason = rej.reason;
   const bool knows_us = rej.local_comm_id == c->remote_id;
   const auto rejected = [&] {
-    explain(fmt::format("{} rejected the connection in state {}: reason {}",
-                        address_text(c->route.destination), state_name(c->state), reason));
+    explain(fmt::format("{} rejected the connection in state {}: {}", peer_text(*c),
+                        state_name(c->state), reject_text(reason)));
     c->has_last = false;
     emit(*c, EventType::kRejected, reason).private_data = bytes_of(rej.private_data);
   };
@@ -296,8 +299,8 @@ void Manager::Impl::on_rej(Instant now, const Route& back, const CmRej& rej) {
     case State::kEstablished:
     case State::kDreqSent:
       if (!knows_us) break;  // of an earlier answer to a REQ that was sent again
-      explain(fmt::format("{} ended the connection: REJ of reason {}",
-                          address_text(c->route.destination), reason));
+      explain(fmt::format("{} ended the connection of QP {:#08x}: {}",
+                          address_text(c->route.destination), c->local_qpn, reject_text(reason)));
       emit(*c, EventType::kDisconnected, reason);
       return enter_timewait(now, *c, true);
     default:
@@ -314,8 +317,8 @@ void Manager::Impl::on_rep(const Route& back, std::span<const uint8_t> mad) {
                       (c->state == State::kRepWait && c->remote_id == rep.local_comm_id));
   if (!waits && (!c || !c->active || c->remote_id != rep.local_comm_id)) {
     ++manager.counters_.unknown;
-    explain(
-        fmt::format("rejected a REP of {}: nobody waits for it", address_text(back.destination)));
+    explain(fmt::format("rejected a REP of {}: {}", address_text(back.destination),
+                        reject_text(kRejInvalidCommId)));
     return send(back, *answer_for_nobody(mad));
   }
   if (waits) {
@@ -374,15 +377,20 @@ void Manager::Impl::on_dreq(Instant now, const Route& back, std::span<const uint
   }
   if (dreq.remote_qpn != c->local_qpn) {
     ++manager.counters_.unknown;
-    return explain(fmt::format("dropped a DREQ of {}: it names queue pair {:#x}",
-                               address_text(back.destination),
-                               static_cast<uint32_t>(dreq.remote_qpn)));
+    return explain(fmt::format(
+        "dropped a DREQ of {}: it names QP {:#08x}, the connection has"
+        " QP {:#08x}",
+        address_text(back.destination), static_cast<uint32_t>(dreq.remote_qpn), c->local_qpn));
   }
   switch (c->state) {
     case State::kRepSent:  // the RTU was lost, and this proves it
       emit(*c, EventType::kEstablished).private_data.assign(sizeof(CmRtu::private_data), 0);
       [[fallthrough]];
     case State::kEstablished:
+      explain(
+          fmt::format("{} ended the connection of QP {:#08x} (DREQ): its program disconnected,"
+                      " destroyed the id, or ended or was killed",
+                      address_text(back.destination), c->local_qpn));
       arm(*c, kNever);
       c->dreq_transaction_id = transaction;
       emit(*c, EventType::kDisconnected).private_data = bytes_of(dreq.private_data);
@@ -417,8 +425,7 @@ void Manager::Impl::on_sidr_rep(const Route& back, const CmSidrRep& rep) {
     return;
   }
   if (rep.status != kSidrValid)
-    explain(fmt::format("{} refused the service: SIDR status {}",
-                        address_text(c->route.destination), rep.status));
+    explain(fmt::format("{} refused the lookup: {}", peer_text(*c), sidr_text(rep.status)));
   Event& event = emit(*c, EventType::kSidrResponse, rep.status);
   event.qp.qpn = rep.qpn;
   event.qp.qkey = rep.qkey;

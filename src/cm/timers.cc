@@ -7,6 +7,46 @@
 
 namespace verbena::cm {
 
+namespace {
+
+// What is sent again and again in a state with a timer.
+const char* waiting_mad(State state) {
+  switch (state) {
+    case State::kSidrReqSent:
+      return "SIDR_REQ";
+    case State::kRepSent:
+      return "REP";
+    case State::kDreqSent:
+      return "DREQ";
+    default:
+      return "REQ";
+  }
+}
+
+// Where to look when nobody answers it.
+const char* silence_hint(State state) {
+  switch (state) {
+    case State::kRepWait:
+      return "it asked for more time and its program has not accepted";
+    case State::kRepSent:
+      return "its program has not taken the reply, or has ended";
+    case State::kDreqSent:
+      return "its program has ended, or the network between is down; the connection is over";
+    default:
+      return "is the host up, does UDP port 4791 pass in both directions, and does its RDMA program"
+             " run?";
+  }
+}
+
+}  // namespace
+
+std::string peer_text(const Connection& c) {
+  const auto port = static_cast<uint16_t>(c.service);
+  const std::string address = address_text(c.route.destination);
+  return c.active ? fmt::format("port {} of {}", port, address)
+                  : fmt::format("{} at port {} here", address, port);
+}
+
 Connection* Manager::Impl::create() {
   if (in_use >= kMaxConnections) return nullptr;
   uint32_t index;
@@ -179,10 +219,10 @@ void Manager::Impl::expire(Instant now, Connection& c) {
 
 // IBA 12.9.7: all retries went unanswered.
 void Manager::Impl::give_up(Instant now, Connection& c) {
-  explain(fmt::format("{} does not answer: {} sent {} times in state {}",
-                      address_text(c.route.destination),
-                      c.datagram ? "SIDR_REQ" : "the connection manager's MAD", c.max_retries + 1,
-                      state_name(c.state)));
+  explain(fmt::format("{} does not answer: {} sent {} times in {:.1f} s (state {}); {}",
+                      peer_text(c), waiting_mad(c.state), c.max_retries + 1,
+                      static_cast<double>((c.wait * (c.max_retries + 1)).ns()) / 1e9,
+                      state_name(c.state), silence_hint(c.state)));
   switch (c.state) {
     case State::kReqSent:
     case State::kRepWait:
@@ -210,8 +250,10 @@ void Manager::Impl::end_held(Instant now) {
   while (!held.empty() && held.front().deadline <= now) {
     const HeldRequest request = held.front();
     held.pop_front();
-    explain(fmt::format("rejected a request of {}: its port does not listen",
-                        address_text(request.back.destination)));
+    explain(
+        fmt::format("rejected a request of {}: its port is bound and nobody called rdma_listen"
+                    " in time",
+                    address_text(request.back.destination)));
     if (const auto answer = answer_for_nobody(request.mad)) send(request.back, *answer);
   }
 }
@@ -225,9 +267,10 @@ void Manager::Impl::begin_disconnect(Instant now, Connection& c) {
 // Says no to a REQ, REP or SIDR_REQ; the caller knows that the state allows it.
 void Manager::Impl::refuse(Instant now, Connection& c, uint16_t reason,
                            std::span<const uint8_t> private_data) {
-  explain(fmt::format("rejected the connection of {}: reason {}", address_text(c.route.destination),
-                      reason));
-  if (c.state == State::kSidrReqReceived) {
+  const bool lookup = c.state == State::kSidrReqReceived;
+  explain(fmt::format("rejected the connection with {}: {}", peer_text(c),
+                      lookup ? sidr_text(kSidrReject) : reject_text(reason)));
+  if (lookup) {
     send_last(
         c, make_sidr_rep(c.transaction_id, c.remote_id, kSidrReject, c.service, {}, private_data));
     return linger(now, c);

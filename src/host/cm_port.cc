@@ -15,6 +15,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/plain_socket.h"
 #include "broker/ports.h"
 #include "host/process.h"
 #include "host/process_state.h"
@@ -94,8 +95,8 @@ class ProcessCmPort final : public CmPort {
     }
   }
 
-  Result<Way> way(const engine::Gid& source, const engine::Gid& destination,
-                  uint32_t scope_id) override;
+  Result<LocalEnd> local_end(const engine::Gid& source, const engine::Gid& destination,
+                             uint32_t scope_id) override;
   int wait_readable(int fd) override { return process_.wait_readable(fd); }
   void explain(const std::string& text) override { process_.explain(text); }
   bool explaining() const override { return process_.explaining(); }
@@ -213,22 +214,23 @@ uint16_t ProcessCmPort::ephemeral_port() {
   return static_cast<uint16_t>(kFirst + next_port_);
 }
 
-Result<CmPort::Way> ProcessCmPort::way(const engine::Gid& source, const engine::Gid& destination,
-                                       uint32_t scope_id) {
+Result<CmPort::LocalEnd> ProcessCmPort::local_end(const engine::Gid& source,
+                                                  const engine::Gid& destination,
+                                                  uint32_t scope_id) {
   Result<engine::Gid> from = source_of_route(source, destination, scope_id);
   if (!from) return tl::unexpected<Error>(from.error());
-  Way way;
-  way.source = *from;
+  LocalEnd local;
+  local.source = *from;
   Process::Guard guard(process_);
-  way.interface_index = process_.interface_of(way.source);
-  if (way.interface_index == 0) way.interface_index = scope_id;
+  local.interface_index = process_.interface_of(local.source);
+  if (local.interface_index == 0) local.interface_index = scope_id;
   ifreq request{};
-  if (::if_indextoname(way.interface_index, request.ifr_name) != nullptr) {
-    link::Fd probe(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (::if_indextoname(local.interface_index, request.ifr_name) != nullptr) {
+    link::Fd probe(plain_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (probe.valid() && ::ioctl(probe.get(), SIOCGIFMTU, &request) == 0)
-      way.mtu = static_cast<uint32_t>(request.ifr_mtu);
+      local.mtu = static_cast<uint32_t>(request.ifr_mtu);
   }
-  return way;
+  return local;
 }
 
 }  // namespace

@@ -65,13 +65,13 @@ class CmPort {
   // The local address from which `destination` is reached (the kernel's route), and its interface.
   // `source` all zero: the kernel chooses; else it must be of this host. Errors: ENETUNREACH,
   // EHOSTUNREACH, EADDRNOTAVAIL.
-  struct Way {
+  struct LocalEnd {
     engine::Gid source;
     uint32_t interface_index = 0;
     uint32_t mtu = 0;  // of the interface, bytes
   };
-  virtual Result<Way> way(const engine::Gid& source, const engine::Gid& destination,
-                          uint32_t scope_id) = 0;
+  virtual Result<LocalEnd> local_end(const engine::Gid& source, const engine::Gid& destination,
+                                     uint32_t scope_id) = 0;
 
   // Waits until `fd` is readable, driving the engine meanwhile (see Process::wait_readable): what
   // rdma_get_cm_event blocks in. 0 or errno (EINTR).

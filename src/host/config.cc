@@ -188,7 +188,8 @@ Result<std::vector<DeviceSettings>> parse_device_list(std::string_view list,
     if ((equals != item.npos && !valid_name(name)) || !valid_name(interface) ||
         devices.size() >= kMaxDevices)
       return fail(EINVAL, fmt::format("VERBENA_DEVICES: '{}' is not NAME=INTERFACE (at most {} "
-                                      "devices, names of 1 to {} printable characters)",
+                                      "devices, names of 1 to {} printable characters without "
+                                      "space, '/', ',' or '=')",
                                       item, kMaxDevices, kMaxDeviceName));
     DeviceSettings settings = file.defaults;
     for (const DeviceSettings& configured : file.devices)

@@ -62,7 +62,7 @@ uint32_t Process::drive_connections(Instant now) {
 
 void Process::say() {
   if (!connections_ || !links_) return;
-  if (connections_->put_out(links_->sink(now()), cm_sink_)) links_->flush();
+  if (connections_->deliver(links_->sink(now()), cm_sink_)) links_->flush();
   for (const std::string& text : connections_->explanations()) state_->log.write(text);
 }
 

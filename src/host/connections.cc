@@ -31,7 +31,7 @@ uint32_t Connections::receive(Instant now, bool look) {
   return taken;
 }
 
-bool Connections::put_out(engine::PacketSink& out, Sink sink) {
+bool Connections::deliver(engine::PacketSink& out, Sink sink) {
   // In this order: whoever hears of an event may end the process.
   write_rows();
   outgoing_.swap(manager_.outgoing());

@@ -37,7 +37,7 @@ class Connections {
   uint32_t receive(Instant now, bool look);
   // What the machine wants to say: datagrams to `out` (a full road loses them), events to `sink`,
   // rows to the segment. True when datagrams were given out: flush the road.
-  bool put_out(engine::PacketSink& out, Sink sink);
+  bool deliver(engine::PacketSink& out, Sink sink);
   // Sentences for the explain log since the last call.
   std::vector<std::string> explanations();
 

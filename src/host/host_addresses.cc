@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/plain_socket.h"
 #include "host/config.h"
 #include "host/interfaces.h"
 #include "link/fd.h"
@@ -100,17 +101,22 @@ namespace {
 Result<link::Fd> connected_probe(const engine::AddressVector& route, uint32_t interface_index) {
   const engine::Gid& from = route.source;
   const engine::Gid& to = route.destination;
-  std::string path = fmt::format("{} to {}", engine::address_text(from), engine::address_text(to));
-  bool bound = from != engine::Gid{};
+  const bool bound = from != engine::Gid{};
+  const std::string destination = engine::address_text(to);
+  const std::string path =
+      bound ? fmt::format("from {} to {}", engine::address_text(from), destination)
+            : "to " + destination;
   if (bound && from.is_ipv4() != to.is_ipv4())
-    return fail(EINVAL,
-                fmt::format("no way from {}: one is IPv4, the other IPv6; choose a GID index "
-                            "(sgid_index {} now) of the destination's family",
-                            path, route.source_gid_index));
-  link::Fd probe(::socket(to.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return fail(EINVAL, fmt::format("no way {}: one is IPv4, the other IPv6; choose a GID index "
+                                    "(sgid_index {} now) of the destination's family",
+                                    path, route.source_gid_index));
+  if (to.is_link_local() && interface_index == 0)
+    return fail(EINVAL, fmt::format("no route {}: a link-local address needs its interface "
+                                    "(sin6_scope_id; in programs' options {}%INTERFACE)",
+                                    path, destination));
+  link::Fd probe(plain_socket(to.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe.valid())
-    return fail(errno,
-                fmt::format("no socket to look up the route from {}: {}", path, strerror(errno)));
+    return fail(errno, fmt::format("no socket to look up the route {}: {}", path, strerror(errno)));
   SocketAddress source = socket_address(from, 0, interface_index);
   if (bound && ::bind(probe.get(), source.get(), source.length) != 0)
     return fail(
@@ -120,8 +126,8 @@ Result<link::Fd> connected_probe(const engine::AddressVector& route, uint32_t in
   SocketAddress target = socket_address(to, wire::kRoceUdpPort, interface_index);
   if (::connect(probe.get(), target.get(), target.length) != 0)
     return fail(errno,
-                fmt::format("no route from {}: {}; check `ip route get {}` and the GID index", path,
-                            strerror(errno), engine::address_text(to)));
+                fmt::format("no route {}: {}; check `ip route get {}`{}", path, strerror(errno),
+                            destination, bound ? " and the source address or GID index" : ""));
   return probe;
 }
 

@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/plain_socket.h"
+
 namespace verbena::host {
 namespace {
 
@@ -94,7 +96,7 @@ Result<std::vector<Interface>> read_interfaces() {
     if (list.size() < kMaxInterfaces) add_record(list, *record);
   freeifaddrs(records);
 
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int fd = plain_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fail(errno, "cannot read interface MTUs: " + std::string(strerror(errno)));
   for (Interface& interface : list) read_mtu(fd, interface);
   close(fd);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/plain_socket.h"
 #include "base/prefetch.h"
 #include "link/slot.h"
 #include "memory/fault_guard.h"
@@ -57,7 +58,7 @@ Result<UdpSender> UdpSender::open(uint16_t port, bool ipv6, bool segmentation,
 }
 
 Result<void> UdpSender::open_socket(int family) {
-  Fd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd(plain_socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) {
     return fail(errno, std::string("cannot open a UDP socket: ") + std::strerror(errno));
   }

@@ -99,4 +99,16 @@ std::string text_of(const engine::Gid& gid) {
   return text;
 }
 
+std::string addresses_of(const rdma_cm_id& id) {
+  const auto end_text = [](const sockaddr& address) -> std::string {
+    const std::optional<engine::Gid> gid = gid_of(&address);
+    if (!gid) return "";
+    const std::string text = gid->is_ipv4() ? text_of(*gid) : "[" + text_of(*gid) + "]";
+    return text + ":" + std::to_string(port_of(&address));
+  };
+  const std::string from = end_text(id.route.addr.src_addr);
+  const std::string to = end_text(id.route.addr.dst_addr);
+  return to.empty() ? from : from + " -> " + to;
+}
+
 }  // namespace verbena::rdmacm

@@ -58,10 +58,10 @@ void choose_source(rdma_addrinfo& info, const rdma_addrinfo* hints) {
   }
   std::optional<engine::Gid> to = gid_of(info.ai_dst_addr);
   if (!to || is_any(*to)) return;
-  Result<host::CmPort::Way> way = port().way({}, *to, scope_of(info.ai_dst_addr));
-  if (!way) return;
+  Result<host::CmPort::LocalEnd> local = port().local_end({}, *to, scope_of(info.ai_dst_addr));
+  if (!local) return;
   sockaddr_storage source;
-  fill_address(source, way->source, 0, scope_of(info.ai_dst_addr));
+  fill_address(source, local->source, 0, scope_of(info.ai_dst_addr));
   const auto* plain = reinterpret_cast<const sockaddr*>(&source);
   info.ai_src_addr = copy(plain, length_of(plain));
   if (info.ai_src_addr != nullptr) info.ai_src_len = length_of(plain);
@@ -144,7 +144,7 @@ extern "C" {
 
 int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo* hints,
                      rdma_addrinfo** result) {
-  if (result == nullptr) return refuse(EINVAL);
+  if (result == nullptr) return refuse_null(__func__);
   *result = nullptr;
   return shielded([&] { return get(node, service, hints, result); });
 }

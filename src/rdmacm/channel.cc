@@ -233,12 +233,12 @@ void rdma_destroy_event_channel(rdma_event_channel* base) {
 }
 
 int rdma_get_cm_event(rdma_event_channel* base, rdma_cm_event** event) {
-  if (base == nullptr || event == nullptr) return refuse(EINVAL);
+  if (base == nullptr || event == nullptr) return refuse_null(__func__);
   return shielded([&] { return next_event(*static_cast<Channel*>(base), event); });
 }
 
 int rdma_ack_cm_event(rdma_cm_event* event) {
-  if (event == nullptr) return refuse(EINVAL);
+  if (event == nullptr) return refuse_null(__func__);
   std::unique_ptr<Record> record(static_cast<Record*>(event));
   Lock lock(library());
   if (record->owner->unacknowledged > 0) --record->owner->unacknowledged;

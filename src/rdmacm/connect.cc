@@ -31,25 +31,25 @@ std::vector<uint8_t> private_data(const Id& id, const rdma_conn_param* param) {
 int check(const Id& id, const char* call, const rdma_conn_param* param, size_t length,
           size_t limit) {
   if (length > limit)
-    return refuse(EINVAL, call,
+    return refuse(id, EINVAL, call,
                   std::to_string(length) + " bytes of private data, at most " +
                       std::to_string(limit) + " fit");
   if (id.datagram()) {
     if (id.qp == nullptr && param == nullptr && id.passive)
-      return refuse(EINVAL, call, "the id has no queue pair, and no parameters name one");
+      return refuse(id, EINVAL, call, "the id has no queue pair, and no parameters name one");
     return 0;
   }
   if (id.qp == nullptr && param == nullptr)
-    return refuse(EINVAL, call, "the id has no queue pair, and no parameters name one");
+    return refuse(id, EINVAL, call, "the id has no queue pair, and no parameters name one");
   if (param == nullptr) return 0;
   if (param->responder_resources != RDMA_MAX_RESP_RES &&
       param->responder_resources > id.max_responder_resources)
-    return refuse(EINVAL, call,
+    return refuse(id, EINVAL, call,
                   "responder_resources is " + std::to_string(param->responder_resources) +
                       ", the device serves " + std::to_string(id.max_responder_resources));
   if (param->initiator_depth != RDMA_MAX_INIT_DEPTH &&
       param->initiator_depth > id.max_initiator_depth)
-    return refuse(EINVAL, call,
+    return refuse(id, EINVAL, call,
                   "initiator_depth is " + std::to_string(param->initiator_depth) +
                       ", the device has at most " + std::to_string(id.max_initiator_depth) +
                       " outstanding");
@@ -107,7 +107,8 @@ int connect(Id& id, const rdma_conn_param* param) {
   if (check(id, kCall, param, data.size(), id.datagram() ? kSidrRequestBytes : kRequestBytes) != 0)
     return -1;
   if (id.stage != Stage::kRouted)
-    return refuse(EINVAL, kCall, "rdma_resolve_route has not succeeded, or the id is connected");
+    return refuse(id, EINVAL, kCall,
+                  "rdma_resolve_route has not succeeded, or the id is connected");
   const bool serves = param != nullptr && param->responder_resources != RDMA_MAX_RESP_RES;
   const bool asks = param != nullptr && param->initiator_depth != RDMA_MAX_INIT_DEPTH;
   id.responder_resources = serves ? param->responder_resources : id.max_responder_resources;
@@ -133,7 +134,7 @@ int connect(Id& id, const rdma_conn_param* param) {
   });
   if (!connection) {
     id.stage = Stage::kRouted;
-    return refuse(kCall, connection.error());
+    return refuse(id, kCall, connection.error());
   }
   return complete(id);
 }
@@ -144,7 +145,7 @@ int accept(Id& id, const rdma_conn_param* param) {
   if (check(id, kCall, param, data.size(), id.datagram() ? kSidrReplyBytes : kReplyBytes) != 0)
     return -1;
   if (!id.passive || id.stage != Stage::kConnecting)
-    return refuse(EINVAL, kCall, "the id is not a request that waits for an answer");
+    return refuse(id, EINVAL, kCall, "the id is not a request that waits for an answer");
   if (param != nullptr && param->responder_resources != RDMA_MAX_RESP_RES)
     id.responder_resources = param->responder_resources;
   if (param != nullptr && param->initiator_depth != RDMA_MAX_INIT_DEPTH)
@@ -162,7 +163,7 @@ int accept(Id& id, const rdma_conn_param* param) {
   }
   if (auto done = port().accept(id.connection, qp, data); !done) {
     to_error(id);
-    return refuse(kCall, done.error());
+    return refuse(id, kCall, done.error());
   }
   if (id.datagram()) {
     id.stage = Stage::kConnected;
@@ -173,27 +174,28 @@ int accept(Id& id, const rdma_conn_param* param) {
 
 int reject(Id& id, const char* call, uint16_t reason, const void* data, uint8_t length) {
   if (!id.passive && id.qp != nullptr)
-    return refuse(EINVAL, call, "the id is not a request that waits for an answer");
+    return refuse(id, EINVAL, call, "the id is not a request that waits for an answer");
   if (id.stage != Stage::kConnecting)
-    return refuse(EINVAL, call, "there is nothing to reject on this id");
+    return refuse(id, EINVAL, call, "there is nothing to reject on this id");
   const size_t limit = id.datagram() ? kSidrRejectBytes : kRejectBytes;
   const size_t bytes = data == nullptr ? 0 : length;
   if (bytes > limit)
-    return refuse(EINVAL, call, "at most " + std::to_string(limit) + " bytes of private data fit");
+    return refuse(id, EINVAL, call,
+                  "at most " + std::to_string(limit) + " bytes of private data fit");
   auto done = port().reject(id.connection, reason, {static_cast<const uint8_t*>(data), bytes});
-  if (!done) return refuse(call, done.error());
+  if (!done) return refuse(id, call, done.error());
   id.stage = Stage::kIdle;
   return 0;
 }
 
 int disconnect(Id& id) {
   constexpr const char* kCall = "rdma_disconnect";
-  if (id.connection.index == 0) return refuse(EINVAL, kCall, "the id is no connection");
+  if (id.connection.index == 0) return refuse(id, EINVAL, kCall, "the id is no connection");
   if (id.datagram()) return 0;  // there is no connection to end
   to_error(id);
   if (auto done = port().disconnect(id.connection); !done) {
     // Ended already, by both sides at once or by a lost peer: that is what was asked for.
-    if (id.stage != Stage::kConnected) return refuse(kCall, done.error());
+    if (id.stage != Stage::kConnected) return refuse(id, kCall, done.error());
     Lock lock(library());
     if (id.events().records.empty()) return 0;
   }
@@ -208,54 +210,56 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] { return verbena::rdmacm::connect(*of(id), param); });
 }
 
 int rdma_accept(rdma_cm_id* id, rdma_conn_param* param) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] { return verbena::rdmacm::accept(*of(id), param); });
 }
 
 int rdma_establish(rdma_cm_id* id) {
   constexpr const char* kCall = "rdma_establish";
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] {
     if (id->qp != nullptr)
-      return refuse(EINVAL, kCall, "the id has a queue pair: the connection establishes itself");
-    if (of(id)->connection.index == 0) return refuse(EINVAL, kCall, "the id is no connection");
-    if (auto done = port().establish(of(id)->connection); !done) return refuse(kCall, done.error());
+      return refuse(*id, EINVAL, kCall,
+                    "the id has a queue pair: the connection establishes itself");
+    if (of(id)->connection.index == 0) return refuse(*id, EINVAL, kCall, "the id is no connection");
+    if (auto done = port().establish(of(id)->connection); !done)
+      return refuse(*id, kCall, done.error());
     of(id)->stage = Stage::kConnected;
     return 0;
   });
 }
 
 int rdma_reject(rdma_cm_id* id, const void* data, uint8_t length) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] { return reject(*of(id), "rdma_reject", kConsumerReject, data, length); });
 }
 
 int rdma_reject_ece(rdma_cm_id* id, const void* data, uint8_t length) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded(
       [&] { return reject(*of(id), "rdma_reject_ece", kVendorOptionReject, data, length); });
 }
 
 int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
   constexpr const char* kCall = "rdma_notify";
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] {
     if (event != IBV_EVENT_COMM_EST)
-      return refuse(EINVAL, kCall, "the only event to notify of is IBV_EVENT_COMM_EST");
-    if (of(id)->connection.index == 0) return refuse(EINVAL, kCall, "the id is no connection");
+      return refuse(*id, EINVAL, kCall, "the only event to notify of is IBV_EVENT_COMM_EST");
+    if (of(id)->connection.index == 0) return refuse(*id, EINVAL, kCall, "the id is no connection");
     if (auto done = port().communication_established(of(id)->connection); !done)
-      return refuse(kCall, done.error());
+      return refuse(*id, kCall, done.error());
     return 0;
   });
 }
 
 int rdma_disconnect(rdma_cm_id* id) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] { return disconnect(*of(id)); });
 }
 }

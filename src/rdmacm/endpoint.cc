@@ -97,7 +97,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* info, ibv_pd* pd, ibv_qp_init_attr* attr) {
-  if (id == nullptr || info == nullptr) return refuse(EINVAL);
+  if (id == nullptr || info == nullptr) return refuse_null(__func__);
   return shielded([&] { return create_ep(id, *info, pd, attr); });
 }
 
@@ -109,7 +109,7 @@ void rdma_destroy_ep(rdma_cm_id* id) {
 }
 
 int rdma_get_request(rdma_cm_id* listener, rdma_cm_id** id) {
-  if (listener == nullptr || id == nullptr) return refuse(EINVAL);
+  if (listener == nullptr || id == nullptr) return refuse_null(__func__);
   return shielded([&] { return get_request(*of(listener), id); });
 }
 }

@@ -159,6 +159,9 @@ bool is_any(const engine::Gid& gid);           // of either family
 bool is_loopback(const engine::Gid& gid);      // 127.0.0.0/8 or ::1
 ibv_gid to_verbs(const engine::Gid& gid);
 std::string text_of(const engine::Gid& gid);  // "192.0.2.2" or "fd00::2"
+// "192.0.2.1:40000 -> 192.0.2.2:7471", only the first half before a destination is known, "" of an
+// id without any address.
+std::string addresses_of(const rdma_cm_id& id);
 
 // --- queue pairs (qp.cc); 0 or errno
 int to_rtr(Id& id);
@@ -179,9 +182,13 @@ void discard(Id& id);   // ends one that the program has never seen
 void release(Id& id);   // gives back what it has of the connection manager
 uint32_t generation();  // how many forks lie between
 
-// --- refusals (library.cc): -1, errno, and a line in the explain log
+// --- refusals (library.cc): -1, errno, and (where the call is named) a line in the explain log:
+// "CALL (the id's addresses): why (EINVAL)"
 int refuse(int error);
 int refuse(int error, const char* call, const std::string& why);
 int refuse(const char* call, const Error& error);
+int refuse(const rdma_cm_id& id, int error, const char* call, const std::string& why);
+int refuse(const rdma_cm_id& id, const char* call, const Error& error);
+int refuse_null(const char* call);  // EINVAL: a pointer that must not be null
 
 }  // namespace verbena::rdmacm

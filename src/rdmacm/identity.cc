@@ -183,7 +183,7 @@ extern "C" {
 int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
                    rdma_port_space space) {
   return shielded([&] {
-    if (id == nullptr) return refuse(EINVAL);
+    if (id == nullptr) return refuse_null("rdma_create_id");
     if (!known_space(space)) return refuse(EINVAL, "rdma_create_id", "unknown port space");
     if (auto opened = port().open(); !opened) return refuse("rdma_create_id", opened.error());
     const bool datagram = space == RDMA_PS_UDP || space == RDMA_PS_IPOIB;
@@ -193,7 +193,7 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
 }
 
 int rdma_destroy_id(rdma_cm_id* id) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] {
     end(*of(id));
     return 0;
@@ -201,12 +201,12 @@ int rdma_destroy_id(rdma_cm_id* id) {
 }
 
 int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] { return migrate(*of(id), channel); });
 }
 
 int rdma_set_option(rdma_cm_id* id, int level, int option, void* value, size_t length) {
-  if (id == nullptr || value == nullptr) return refuse(EINVAL);
+  if (id == nullptr || value == nullptr) return refuse_null(__func__);
   return shielded([&] {
     if (level == RDMA_OPTION_ID) return set_id_option(*of(id), option, value, length);
     if (level == RDMA_OPTION_IB)

@@ -30,7 +30,7 @@ int rdma_get_remote_ece(rdma_cm_id* id, ibv_ece* ece) {
 }
 
 int rdma_resolve_addrinfo(rdma_cm_id* id, const char*, const char*, const rdma_addrinfo*) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return unsupported("rdma_resolve_addrinfo", "use rdma_getaddrinfo and rdma_resolve_addr");
 }
 
@@ -41,7 +41,7 @@ int rdma_query_addrinfo(rdma_cm_id* id, rdma_addrinfo** info) {
 }
 
 int rdma_write_cm_event(rdma_cm_id* id, rdma_cm_event_type, int, uint64_t) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return unsupported("rdma_write_cm_event", "programs cannot put events of their own in a channel");
 }
 }

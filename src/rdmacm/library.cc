@@ -1,11 +1,13 @@
 // What all parts of the library share: its lock, the way into the engine's process, refusals, and
 // what a fork leaves of it.
 #include <errno.h>
+#include <string.h>
 
 #include <atomic>
 #include <new>
 
 #include "rdmacm/id.h"
+#include "rdmacm/wall.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -53,12 +55,29 @@ int refuse(int error) {
 }
 
 int refuse(int error, const char* call, const std::string& why) {
-  if (port().explaining()) port().explain(std::string(call) + ": " + why);
+  if (port().explaining()) {
+    const char* name = strerrorname_np(error);
+    port().explain(std::string(call) + ": " + why + " (" + (name != nullptr ? name : "?") + ")");
+  }
   return refuse(error);
 }
 
 int refuse(const char* call, const Error& error) {
   return refuse(error.code, call, error.message);
+}
+
+int refuse(const rdma_cm_id& id, int error, const char* call, const std::string& why) {
+  const std::string addresses = port().explaining() ? addresses_of(id) : "";
+  if (addresses.empty()) return refuse(error, call, why);
+  return refuse(error, (std::string(call) + " (" + addresses + ")").c_str(), why);
+}
+
+int refuse(const rdma_cm_id& id, const char* call, const Error& error) {
+  return refuse(id, error.code, call, error.message);
+}
+
+int refuse_null(const char* call) {
+  return shielded([&] { return refuse(EINVAL, call, "an argument is a null pointer"); });
 }
 
 }  // namespace verbena::rdmacm

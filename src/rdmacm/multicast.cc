@@ -82,7 +82,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_join_multicast(rdma_cm_id* id, sockaddr* address, void* context) {
-  if (id == nullptr || address == nullptr) return refuse(EINVAL);
+  if (id == nullptr || address == nullptr) return refuse_null(__func__);
   return shielded([&] {
     return join(*of(id), "rdma_join_multicast", address, RDMA_MC_JOIN_FLAG_FULLMEMBER, context);
   });
@@ -90,7 +90,7 @@ int rdma_join_multicast(rdma_cm_id* id, sockaddr* address, void* context) {
 
 int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attr, void* context) {
   constexpr const char* kCall = "rdma_join_multicast_ex";
-  if (id == nullptr || attr == nullptr) return refuse(EINVAL);
+  if (id == nullptr || attr == nullptr) return refuse_null(__func__);
   return shielded([&] {
     if ((attr->comp_mask & ~kKnownMask) != 0)
       return refuse(EOPNOTSUPP, kCall, "comp_mask names a field that is not known here");
@@ -106,7 +106,7 @@ int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attr, void* 
 
 int rdma_leave_multicast(rdma_cm_id* base, sockaddr* address) {
   constexpr const char* kCall = "rdma_leave_multicast";
-  if (base == nullptr || address == nullptr) return refuse(EINVAL);
+  if (base == nullptr || address == nullptr) return refuse_null(__func__);
   return shielded([&] {
     Id& id = *of(base);
     std::optional<verbena::engine::Gid> gid = gid_of(address);

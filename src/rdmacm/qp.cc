@@ -138,9 +138,9 @@ int make_queues(Id& id, ibv_qp_init_attr_ex& attr) {
 
 int create_qp(Id& id, ibv_qp_init_attr_ex& attr) {
   constexpr const char* kCall = "rdma_create_qp";
-  if (id.qp != nullptr) return refuse(EINVAL, kCall, "the id has a queue pair already");
+  if (id.qp != nullptr) return refuse(id, EINVAL, kCall, "the id has a queue pair already");
   if (id.verbs == nullptr)
-    return refuse(EINVAL, kCall,
+    return refuse(id, EINVAL, kCall,
                   "the id is bound to no device; call rdma_resolve_addr or rdma_bind_addr with a "
                   "specific address first");
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
@@ -148,7 +148,7 @@ int create_qp(Id& id, ibv_qp_init_attr_ex& attr) {
     attr.pd = id.pd;
   }
   if (attr.pd == nullptr || attr.pd->context != id.verbs)
-    return refuse(EINVAL, kCall, "the protection domain is of another device than the id");
+    return refuse(id, EINVAL, kCall, "the protection domain is of another device than the id");
   if (attr.qp_type == IBV_QPT_XRC_RECV && (attr.comp_mask & IBV_QP_INIT_ATTR_XRCD) == 0) {
     attr.xrcd = default_xrcd(id.verbs);
     if (attr.xrcd == nullptr) return -1;
@@ -220,12 +220,12 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_create_qp_ex(rdma_cm_id* base, ibv_qp_init_attr_ex* attr) {
-  if (base == nullptr || attr == nullptr) return refuse(EINVAL);
+  if (base == nullptr || attr == nullptr) return refuse_null(__func__);
   return shielded([&] { return create_qp(*of(base), *attr); });
 }
 
 int rdma_create_qp(rdma_cm_id* base, ibv_pd* pd, ibv_qp_init_attr* plain) {
-  if (base == nullptr || plain == nullptr) return refuse(EINVAL);
+  if (base == nullptr || plain == nullptr) return refuse_null(__func__);
   ibv_qp_init_attr_ex attr{};
   // The extended struct begins like the plain one.
   memcpy(static_cast<void*>(&attr), plain, offsetof(ibv_qp_init_attr_ex, comp_mask));
@@ -247,9 +247,9 @@ void rdma_destroy_qp(rdma_cm_id* base) {
 
 int rdma_init_qp_attr(rdma_cm_id* base, ibv_qp_attr* attr, int* mask) {
   constexpr const char* kCall = "rdma_init_qp_attr";
-  if (base == nullptr || attr == nullptr || mask == nullptr) return refuse(EINVAL);
+  if (base == nullptr || attr == nullptr || mask == nullptr) return refuse_null(__func__);
   Id& id = *of(base);
-  if (id.verbs == nullptr) return refuse(EINVAL, kCall, "the id has no device yet");
+  if (id.verbs == nullptr) return refuse(id, EINVAL, kCall, "the id has no device yet");
   int error = 0;
   switch (attr->qp_state) {
     case IBV_QPS_INIT:
@@ -262,8 +262,8 @@ int rdma_init_qp_attr(rdma_cm_id* base, ibv_qp_attr* attr, int* mask) {
       error = rts_attributes(id, *attr, *mask);
       break;
     default:
-      return refuse(EINVAL, kCall, "attributes exist for INIT, RTR and RTS only");
+      return refuse(id, EINVAL, kCall, "attributes exist for INIT, RTR and RTS only");
   }
-  return error == 0 ? 0 : refuse(error, kCall, "nothing is known of the peer yet");
+  return error == 0 ? 0 : refuse(id, error, kCall, "nothing is known of the peer yet");
 }
 }

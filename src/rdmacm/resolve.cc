@@ -22,7 +22,7 @@ cm::PortSpace space_of(const Id& id) {
 int take_port(Id& id, const char* call, uint16_t wanted, const engine::Gid& address) {
   Result<host::CmBinding> bound =
       port().bind(space_of(id), wanted, address, id.reuse, id.one_family);
-  if (!bound) return refuse(call, bound.error());
+  if (!bound) return refuse(id, call, bound.error());
   id.binding = *bound;
   set_port(&id.route.addr.src_addr, bound->port);
   Lock lock(library());
@@ -44,23 +44,23 @@ int take_source(Id& id, const char* call, const engine::Gid& gid, uint32_t scope
   id.scope = scope;
   if (is_any(gid)) return 0;
   if (int error = check_local(gid); error != 0)
-    return refuse(error, call,
+    return refuse(id, error, call,
                   error == EADDRNOTAVAIL ? text_of(gid) + " is no address of this host"
                                          : std::string("the host's addresses cannot be read"));
   id.source = gid;
   if (int error = take_device(id); error != 0) {
     id.source = {};
     if (error == ENODEV && is_loopback(gid)) return 0;
-    return refuse(error, call, why_no_device(gid, error));
+    return refuse(id, error, call, why_no_device(gid, error));
   }
   return 0;
 }
 
 int bind(Id& id, const sockaddr* address) {
   constexpr const char* kCall = "rdma_bind_addr";
-  if (id.stage != Stage::kIdle) return refuse(EINVAL, kCall, "the id is bound already");
+  if (id.stage != Stage::kIdle) return refuse(id, EINVAL, kCall, "the id is bound already");
   std::optional<engine::Gid> gid = gid_of(address);
-  if (!gid) return refuse(EAFNOSUPPORT, kCall, "addresses are IPv4 or IPv6");
+  if (!gid) return refuse(id, EAFNOSUPPORT, kCall, "addresses are IPv4 or IPv6");
   if (take_source(id, kCall, *gid, scope_of(address)) != 0) return -1;
   memcpy(&id.route.addr.src_storage, address, length_of(address));
   if (take_port(id, kCall, port_of(address), *gid) != 0) {
@@ -85,7 +85,7 @@ engine::Gid loopback(bool ipv4) {
 int note_source(Id& id, const sockaddr* source) {
   constexpr const char* kCall = "rdma_resolve_addr";
   std::optional<engine::Gid> gid = gid_of(source);
-  if (!gid) return refuse(EAFNOSUPPORT, kCall, "addresses are IPv4 or IPv6");
+  if (!gid) return refuse(id, EAFNOSUPPORT, kCall, "addresses are IPv4 or IPv6");
   if (take_source(id, kCall, *gid, scope_of(source)) != 0) return -1;
   memcpy(&id.route.addr.src_storage, source, length_of(source));
   if (port_of(source) == 0) return 0;
@@ -97,19 +97,19 @@ int note_source(Id& id, const sockaddr* source) {
 int resolve(Id& id, const sockaddr* source, const sockaddr* destination) {
   constexpr const char* kCall = "rdma_resolve_addr";
   if (id.stage != Stage::kIdle && id.stage != Stage::kBound)
-    return refuse(EINVAL, kCall, "the id has a destination already, or listens");
+    return refuse(id, EINVAL, kCall, "the id has a destination already, or listens");
   std::optional<engine::Gid> to = gid_of(destination);
-  if (!to) return refuse(EAFNOSUPPORT, kCall, "addresses are IPv4 or IPv6");
+  if (!to) return refuse(id, EAFNOSUPPORT, kCall, "addresses are IPv4 or IPv6");
   if (source != nullptr && length_of(source) != 0 && id.stage == Stage::kIdle)
     if (note_source(id, source) != 0) return -1;
   if (is_any(*to)) *to = loopback(to->is_ipv4());
   if (id.source != engine::Gid{} && id.source.is_ipv4() != to->is_ipv4())
-    return refuse(EINVAL, kCall, "source and destination are of two address families");
+    return refuse(id, EINVAL, kCall, "source and destination are of two address families");
   const uint32_t scope = scope_of(destination) != 0 ? scope_of(destination) : id.scope;
-  Result<host::CmPort::Way> way = port().way(id.source, *to, scope);
-  if (!way) return refuse(kCall, way.error());
-  id.source = way->source;
-  id.scope = scope != 0 ? scope : way->interface_index;
+  Result<host::CmPort::LocalEnd> local = port().local_end(id.source, *to, scope);
+  if (!local) return refuse(id, kCall, local.error());
+  id.source = local->source;
+  id.scope = scope != 0 ? scope : local->interface_index;
   id.destination = *to;
   uint16_t own_port = port_of(&id.route.addr.src_addr);
   if (own_port == 0) own_port = port().ephemeral_port();
@@ -162,9 +162,9 @@ int listen(Id& id, int backlog) {
     if (bind(id, reinterpret_cast<const sockaddr*>(&any)) != 0) return -1;
   }
   if (id.stage != Stage::kBound || !id.binding)
-    return refuse(EINVAL, kCall, "the id listens already, or is a connection");
+    return refuse(id, EINVAL, kCall, "the id listens already, or is a connection");
   Result<void> done = port().listen(*id.binding, static_cast<uint32_t>(std::max(backlog, 0)));
-  if (!done) return refuse(kCall, done.error());
+  if (!done) return refuse(id, kCall, done.error());
   id.stage = Stage::kListening;
   return 0;
 }
@@ -177,23 +177,23 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
-  if (id == nullptr || address == nullptr) return refuse(EINVAL);
+  if (id == nullptr || address == nullptr) return refuse_null(__func__);
   return shielded([&] { return verbena::rdmacm::bind(*of(id), address); });
 }
 
 // Nothing is asked of the network, so there is nothing to wait for.
 int rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination, int) {
-  if (id == nullptr || destination == nullptr) return refuse(EINVAL);
+  if (id == nullptr || destination == nullptr) return refuse_null(__func__);
   return shielded([&] { return resolve(*of(id), source, destination); });
 }
 
 int rdma_resolve_route(rdma_cm_id* id, int) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] { return resolve_route(*of(id)); });
 }
 
 int rdma_listen(rdma_cm_id* id, int backlog) {
-  if (id == nullptr) return refuse(EINVAL);
+  if (id == nullptr) return refuse_null(__func__);
   return shielded([&] { return verbena::rdmacm::listen(*of(id), backlog); });
 }
 }

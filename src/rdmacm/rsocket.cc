@@ -1,15 +1,11 @@
-// rsockets: streams behind the calls of sockets, by number. Datagram rsockets are not offered: they
-// fail with a line in the explain log.
+// The calls of rsockets: each finds its socket by number and asks it, locked.
+#include <rdma/rsocket.h>
+
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <rdma/rsocket.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <algorithm>
-#include <chrono>
-#include <unordered_map>
 
 #include "rdmacm/id.h"
 #include "rdmacm/stream.h"
@@ -18,141 +14,61 @@
 namespace verbena::rdmacm {
 namespace {
 
-constexpr int kLingerSteps = 200;  // of 10 ms: how long rclose waits for bytes under way
-
-struct Table {
-  std::mutex mutex;
-  std::unordered_map<int, std::shared_ptr<Stream>> streams;
-};
-
-Table& table() {
-  static auto* instance = new Table;
-  return *instance;
-}
-
-int enter_stream(const std::shared_ptr<Stream>& stream) {
-  std::lock_guard lock(table().mutex);
-  table().streams[stream->fd] = stream;
-  return stream->fd;
-}
-
-bool may_wait(const Stream& stream, int flags) {
-  return (stream.flags & O_NONBLOCK) == 0 && (flags & MSG_DONTWAIT) == 0;
-}
-
-// Runs `call` with the stream locked.
+// Runs `call` with the socket locked. -1 with EBADF: there is none.
 template <typename T = int, typename Call>
 T with(int fd, Call call) {
   return shielded(static_cast<T>(-1), [&]() -> T {
-    std::shared_ptr<Stream> stream = find_stream(fd);
-    if (!stream) return -1;
-    Lease lease(stream->mutex);
-    return call(*stream, lease);
+    std::shared_ptr<Socket> socket = find_socket(fd);
+    if (!socket) return -1;
+    Lease lease(socket->mutex);
+    return call(*socket, lease);
   });
 }
 
-int unsupported(int error, const char* call, const char* why) {
-  return shielded([&] { return refuse(error, call, why); });
+int unsupported(int error, const char* why) {
+  return shielded([&] { return refuse(error, "rsocket", why); });
 }
 
-int connect(Stream& stream, Lease& lease, const sockaddr* address) {
-  if (stream.state == StreamState::kConnected) return refuse(EISCONN);
-  if (stream.state == StreamState::kConnecting && !may_wait(stream, 0)) return refuse(EALREADY);
-  if (stream.state == StreamState::kFresh) {
-    auto* to = const_cast<sockaddr*>(address);
-    if (rdma_resolve_addr(stream.id, nullptr, to, kResolveMs) != 0) return -1;
-    stream.state = StreamState::kConnecting;
-  }
-  while (true) {
-    progress(stream);
-    if (stream.state == StreamState::kConnected) return 0;
-    if (stream.state != StreamState::kConnecting)
-      return refuse(stream.error != 0 ? stream.error : ECONNRESET);
-    if (!may_wait(stream, 0)) return refuse(EINPROGRESS);
-    if (int error = wait(stream, lease); error != 0) return refuse(error);
-  }
+int open_socket(int type) {
+  auto stream = std::make_shared<Stream>();
+  if (int error = open_stream(*stream, nullptr); error != 0) return refuse(error);
+  if ((type & SOCK_NONBLOCK) != 0) stream->flags = O_NONBLOCK;
+  return enter_socket(stream);
 }
 
-void give_address(const sockaddr& from, sockaddr* to, socklen_t* length) {
-  if (to == nullptr || length == nullptr) return;
-  memcpy(to, &from, std::min(*length, length_of(&from)));
-  *length = length_of(&from);
-}
-
-// An accepted stream has one at once, although the peer's last word may be on its way.
-bool has_peer(const Stream& stream) {
-  return stream.state == StreamState::kConnected || stream.state == StreamState::kEnded ||
-         (stream.state == StreamState::kConnecting && stream.greeted);
-}
-
-int accept(Stream& listener, Lease& lease, sockaddr* address, socklen_t* length) {
-  while (true) {
-    if (listener.state != StreamState::kListening) return refuse(EINVAL);
-    progress(listener);
-    while (!listener.requests.empty()) {
-      rdma_cm_event* request = listener.requests.front();
-      listener.requests.pop_front();
-      auto stream = std::make_shared<Stream>();
-      stream->mapping_count = listener.mapping_count;
-      if (accept_stream(*stream, request) != 0) continue;  // the peer was told
-      give_address(stream->id->route.addr.dst_addr, address, length);
-      return enter_stream(stream);
-    }
-    if (!may_wait(listener, 0)) return refuse(EAGAIN);
-    if (int error = wait(listener, lease); error != 0) return refuse(error);
+int control(Socket& socket, int command, int value) {
+  switch (command) {
+    case F_GETFL:
+      return O_RDWR | socket.flags;
+    case F_SETFL:
+      socket.flags = value & O_NONBLOCK;
+      return 0;
+    case F_GETFD:
+    case F_SETFD:
+      return fcntl(socket.fd, command, value);
+    default:
+      return refuse(ENOTSUP, "rfcntl", "the command is not known");
   }
 }
 
-// Bytes on their way reach the peer before the connection ends, unless it takes too long.
-void end(Stream& stream, Lease& lease) {
-  for (int step = 0; step < kLingerSteps && stream.state == StreamState::kConnected; ++step) {
-    stream.finished = stream.read_shut = true;
-    progress(stream);
-    if (stream.parted && stream.sending == 0 && stream.control == 0) break;
-    stream.changed.wait_for(lease, std::chrono::milliseconds(10));
-  }
-  if (stream.state == StreamState::kConnected || stream.state == StreamState::kConnecting)
-    rdma_disconnect(stream.id);
-  stream.state = StreamState::kEnded;
-  stream.changed.notify_all();
+ssize_t send(int fd, const msghdr& message, int flags) {
+  return with<ssize_t>(
+      fd, [&](Socket& socket, Lease& lease) { return socket.send(lease, message, flags); });
 }
 
-ssize_t send_all(Stream& stream, Lease& lease, const iovec* parts, size_t count, int flags) {
-  ssize_t total = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const ssize_t done =
-        send(stream, lease, parts[i].iov_base, parts[i].iov_len, may_wait(stream, flags));
-    if (done < 0) return total > 0 ? total : done;
-    total += done;
-    if (static_cast<size_t>(done) < parts[i].iov_len) break;
-  }
-  return total;
+ssize_t receive(int fd, msghdr& message, int flags) {
+  return with<ssize_t>(
+      fd, [&](Socket& socket, Lease& lease) { return socket.receive(lease, message, flags); });
 }
 
-ssize_t receive_all(Stream& stream, Lease& lease, const iovec* parts, size_t count, int flags) {
-  ssize_t total = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (parts[i].iov_len == 0) continue;
-    const bool first = total == 0 || (flags & MSG_WAITALL) != 0;
-    const ssize_t done = receive(stream, lease, parts[i].iov_base, parts[i].iov_len, flags,
-                                 first && may_wait(stream, flags));
-    if (done < 0) return total > 0 ? total : done;
-    total += done;
-    if (static_cast<size_t>(done) < parts[i].iov_len) break;
-  }
-  return total;
+msghdr message_of(const iovec* parts, int count) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = static_cast<size_t>(std::max(count, 0));
+  return message;
 }
 
 }  // namespace
-
-std::shared_ptr<Stream> find_stream(int fd) {
-  std::lock_guard lock(table().mutex);
-  auto found = table().streams.find(fd);
-  if (found != table().streams.end()) return found->second;
-  errno = EBADF;
-  return nullptr;
-}
-
 }  // namespace verbena::rdmacm
 
 using namespace verbena::rdmacm;
@@ -162,89 +78,60 @@ extern "C" {
 int rsocket(int domain, int type, int protocol) {
   constexpr int kFlags = SOCK_NONBLOCK | SOCK_CLOEXEC;
   if (domain != AF_INET && domain != AF_INET6)
-    return unsupported(EAFNOSUPPORT, "rsocket", "addresses are IPv4 or IPv6");
+    return unsupported(EAFNOSUPPORT, "addresses are IPv4 or IPv6");
   if ((type & ~kFlags) != SOCK_STREAM || (protocol != 0 && protocol != IPPROTO_TCP))
-    return unsupported(ENOTSUP, "rsocket", "only streams (SOCK_STREAM) are offered");
-  return shielded([&] {
-    auto stream = std::make_shared<Stream>();
-    if (int error = open_stream(*stream, nullptr); error != 0) return refuse(error);
-    if ((type & SOCK_NONBLOCK) != 0) stream->flags = O_NONBLOCK;
-    return enter_stream(stream);
-  });
+    return unsupported(ENOTSUP, "only streams (SOCK_STREAM) are offered");
+  return shielded([&] { return open_socket(type); });
 }
 
-int rbind(int fd, const sockaddr* address, socklen_t) {
-  return with(fd, [&](Stream& stream, Lease&) {
-    return rdma_bind_addr(stream.id, const_cast<sockaddr*>(address));
-  });
+int rbind(int fd, const sockaddr* address, socklen_t length) {
+  return with(fd, [&](Socket& socket, Lease&) { return socket.bind(address, length); });
 }
 
 int rlisten(int fd, int backlog) {
-  return with(fd, [&](Stream& stream, Lease&) {
-    if (stream.state != StreamState::kFresh) return refuse(EINVAL);
-    if (rdma_listen(stream.id, backlog) != 0) return -1;
-    stream.state = StreamState::kListening;
-    return 0;
-  });
+  return with(fd, [&](Socket& socket, Lease&) { return socket.listen(backlog); });
 }
 
 int raccept(int fd, sockaddr* address, socklen_t* length) {
-  return with(fd, [&](Stream& stream, Lease& lease) {
-    return verbena::rdmacm::accept(stream, lease, address, length);
-  });
+  return with(fd,
+              [&](Socket& socket, Lease& lease) { return socket.accept(lease, address, length); });
 }
 
-int rconnect(int fd, const sockaddr* address, socklen_t) {
-  return with(fd, [&](Stream& stream, Lease& lease) {
-    return verbena::rdmacm::connect(stream, lease, address);
-  });
+int rconnect(int fd, const sockaddr* address, socklen_t length) {
+  return with(fd,
+              [&](Socket& socket, Lease& lease) { return socket.connect(lease, address, length); });
 }
 
 int rshutdown(int fd, int how) {
-  return with(fd, [&](Stream& stream, Lease&) {
-    if (!has_peer(stream)) return refuse(ENOTCONN);
-    if (how != SHUT_WR) stream.read_shut = true;
-    if (how != SHUT_RD) stream.finished = true;
-    progress(stream);
-    stream.changed.notify_all();
-    return 0;
-  });
+  return with(fd, [&](Socket& socket, Lease&) { return socket.shutdown(how); });
 }
 
 int rclose(int fd) {
-  const int result = with(fd, [](Stream& stream, Lease& lease) {
-    end(stream, lease);
+  return shielded([&] {
+    std::shared_ptr<Socket> last = leave_socket(fd);  // ends behind the lock
+    if (!last) return close_inherited(fd) ? 0 : -1;
+    Lease lease(last->mutex);
+    last->close(lease);
     return 0;
   });
-  std::shared_ptr<Stream> last;  // ends outside the lock
-  if (result == 0) {
-    std::lock_guard lock(table().mutex);
-    auto found = table().streams.find(fd);
-    if (found != table().streams.end()) {
-      last = std::move(found->second);
-      table().streams.erase(found);
-    }
-  }
-  return result;
 }
 
 ssize_t rsend(int fd, const void* bytes, size_t length, int flags) {
-  const iovec part{const_cast<void*>(bytes), length};
-  return with<ssize_t>(
-      fd, [&](Stream& stream, Lease& lease) { return send_all(stream, lease, &part, 1, flags); });
+  return rsendto(fd, bytes, length, flags, nullptr, 0);
 }
 
 ssize_t rsendto(int fd, const void* bytes, size_t length, int flags, const sockaddr* to,
-                socklen_t) {
-  if (to != nullptr) return refuse(EISCONN);
-  return rsend(fd, bytes, length, flags);
+                socklen_t to_length) {
+  const iovec part{const_cast<void*>(bytes), length};
+  msghdr message = message_of(&part, 1);
+  message.msg_name = const_cast<sockaddr*>(to);
+  message.msg_namelen = to_length;
+  return send(fd, message, flags);
 }
 
 ssize_t rsendmsg(int fd, const msghdr* message, int flags) {
   if (message->msg_control != nullptr && message->msg_controllen != 0) return refuse(ENOTSUP);
-  return with<ssize_t>(fd, [&](Stream& stream, Lease& lease) {
-    return send_all(stream, lease, message->msg_iov, message->msg_iovlen, flags);
-  });
+  return send(fd, *message, flags);
 }
 
 ssize_t rwrite(int fd, const void* bytes, size_t length) {
@@ -252,29 +139,27 @@ ssize_t rwrite(int fd, const void* bytes, size_t length) {
 }
 
 ssize_t rwritev(int fd, const iovec* parts, int count) {
-  return with<ssize_t>(fd, [&](Stream& stream, Lease& lease) {
-    return send_all(stream, lease, parts, static_cast<size_t>(std::max(count, 0)), 0);
-  });
+  return send(fd, message_of(parts, count), 0);
 }
 
 ssize_t rrecv(int fd, void* bytes, size_t length, int flags) {
-  return with<ssize_t>(fd, [&](Stream& stream, Lease& lease) {
-    return receive(stream, lease, bytes, length, flags, may_wait(stream, flags));
-  });
+  return rrecvfrom(fd, bytes, length, flags, nullptr, nullptr);
 }
 
 ssize_t rrecvfrom(int fd, void* bytes, size_t length, int flags, sockaddr* from,
                   socklen_t* from_length) {
-  const ssize_t done = rrecv(fd, bytes, length, flags);
-  if (done >= 0 && from != nullptr) rgetpeername(fd, from, from_length);
+  const iovec part{bytes, length};
+  msghdr message = message_of(&part, 1);
+  message.msg_name = from_length != nullptr ? from : nullptr;
+  message.msg_namelen = from_length != nullptr ? *from_length : 0;
+  const ssize_t done = receive(fd, message, flags);
+  if (done >= 0 && message.msg_name != nullptr) *from_length = message.msg_namelen;
   return done;
 }
 
 ssize_t rrecvmsg(int fd, msghdr* message, int flags) {
   if (message->msg_control != nullptr && message->msg_controllen != 0) return refuse(ENOTSUP);
-  return with<ssize_t>(fd, [&](Stream& stream, Lease& lease) {
-    return receive_all(stream, lease, message->msg_iov, message->msg_iovlen, flags);
-  });
+  return receive(fd, *message, flags);
 }
 
 ssize_t rread(int fd, void* bytes, size_t length) {
@@ -282,39 +167,48 @@ ssize_t rread(int fd, void* bytes, size_t length) {
 }
 
 ssize_t rreadv(int fd, const iovec* parts, int count) {
-  return with<ssize_t>(fd, [&](Stream& stream, Lease& lease) {
-    return receive_all(stream, lease, parts, static_cast<size_t>(std::max(count, 0)), 0);
-  });
+  msghdr message = message_of(parts, count);
+  return receive(fd, message, 0);
 }
 
 int rgetpeername(int fd, sockaddr* address, socklen_t* length) {
-  return with(fd, [&](Stream& stream, Lease&) {
-    if (!has_peer(stream)) return refuse(ENOTCONN);
-    give_address(stream.id->route.addr.dst_addr, address, length);
-    return 0;
-  });
+  return with(fd, [&](Socket& socket, Lease&) { return socket.peer_name(address, length); });
 }
 
 int rgetsockname(int fd, sockaddr* address, socklen_t* length) {
-  return with(fd, [&](Stream& stream, Lease&) {
-    give_address(stream.id->route.addr.src_addr, address, length);
-    return 0;
-  });
+  return with(fd, [&](Socket& socket, Lease&) { return socket.own_name(address, length); });
+}
+
+int rsetsockopt(int fd, int level, int option, const void* value, socklen_t length) {
+  return with(
+      fd, [&](Socket& socket, Lease&) { return socket.set_option(level, option, value, length); });
+}
+
+int rgetsockopt(int fd, int level, int option, void* value, socklen_t* length) {
+  return with(
+      fd, [&](Socket& socket, Lease&) { return socket.get_option(level, option, value, length); });
+}
+
+int rfcntl(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  const int value = command == F_SETFL || command == F_SETFD ? va_arg(arguments, int) : 0;
+  va_end(arguments);
+  return with(fd, [&](Socket& socket, Lease&) { return control(socket, command, value); });
 }
 
 off_t riomap(int fd, void* bytes, size_t length, int prot, int, off_t offset) {
   return with<off_t>(
-      fd, [&](Stream& stream, Lease&) { return map(stream, bytes, length, prot, offset); });
+      fd, [&](Socket& socket, Lease&) { return socket.map(bytes, length, prot, offset); });
 }
 
 int riounmap(int fd, void* bytes, size_t length) {
-  return with(fd, [&](Stream& stream, Lease&) { return unmap(stream, bytes, length); });
+  return with(fd, [&](Socket& socket, Lease&) { return socket.unmap(bytes, length); });
 }
 
 size_t riowrite(int fd, const void* bytes, size_t length, off_t offset, int flags) {
-  return static_cast<size_t>(with<ssize_t>(fd, [&](Stream& stream, Lease& lease) {
-    return send(stream, lease, bytes, length, may_wait(stream, flags),
-                static_cast<uint64_t>(offset));
+  return static_cast<size_t>(with<ssize_t>(fd, [&](Socket& socket, Lease& lease) {
+    return socket.write_mapped(lease, bytes, length, static_cast<uint64_t>(offset), flags);
   }));
 }
 }

@@ -68,12 +68,12 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attr) {
-  if (id == nullptr || attr == nullptr) return refuse(EINVAL);
+  if (id == nullptr || attr == nullptr) return refuse_null(__func__);
   return shielded([&] { return create_srq(*of(id), *attr); });
 }
 
 int rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* plain) {
-  if (id == nullptr || plain == nullptr) return refuse(EINVAL);
+  if (id == nullptr || plain == nullptr) return refuse_null(__func__);
   ibv_srq_init_attr_ex attr{};
   attr.srq_context = plain->srq_context;
   attr.attr = plain->attr;

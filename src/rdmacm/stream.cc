@@ -2,13 +2,9 @@
 #include "rdmacm/stream.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "rdmacm/id.h"
 
@@ -16,13 +12,6 @@ namespace verbena::rdmacm {
 namespace {
 
 constexpr uint8_t kAckTimeout = 14;  // 67 ms
-
-int watch(Stream& stream, int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0) return errno;
-  return epoll_ctl(stream.fd, EPOLL_CTL_ADD, fd, &event) < 0 ? errno : 0;
-}
 
 rdma_conn_param parameters(const Greeting& greeting) {
   rdma_conn_param param{};
@@ -64,7 +53,7 @@ void take_event(Stream& stream, rdma_cm_event& event) {
         end(stream, EPROTO);
         rdma_disconnect(stream.id);
       } else {
-        stream.state = StreamState::kConnected;
+        establish(stream);
       }
       break;
     case RDMA_CM_EVENT_REJECTED:
@@ -95,6 +84,27 @@ void take_event_of_request(Stream& listener, rdma_cm_event* event) {
   rdma_destroy_id(child);
 }
 
+// A new id of the stream's. 0 or errno.
+int give_id(Stream& stream) {
+  if (rdma_create_id(stream.channel, &stream.id, &stream, RDMA_PS_TCP) != 0) return errno;
+  uint8_t timeout = kAckTimeout;
+  rdma_set_option(stream.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1);
+  return 0;
+}
+
+// The queue pair and what it works with.
+void drop_connection(Stream& stream) {
+  if (stream.id != nullptr && stream.id->qp != nullptr) rdma_destroy_qp(stream.id);
+  if (stream.cq != nullptr) ibv_destroy_cq(stream.cq);
+  if (stream.completions != nullptr) ibv_destroy_comp_channel(stream.completions);
+  stream.cq = nullptr;
+  stream.completions = nullptr;
+  for (ibv_mr** mr : {&stream.received_mr, &stream.slots_mr, &stream.board_mr}) {
+    if (*mr != nullptr) ibv_dereg_mr(*mr);
+    *mr = nullptr;
+  }
+}
+
 }  // namespace
 
 Stream::~Stream() {
@@ -103,32 +113,42 @@ Stream::~Stream() {
     rdma_ack_cm_event(request);
     rdma_destroy_id(child);
   }
-  if (id != nullptr && id->qp != nullptr) rdma_destroy_qp(id);
-  if (cq != nullptr) ibv_destroy_cq(cq);
-  if (completions != nullptr) ibv_destroy_comp_channel(completions);
+  drop_connection(*this);
   for (const OwnMapping& each : own_mappings) ibv_dereg_mr(each.mr);
-  for (ibv_mr* mr : {received_mr, slots_mr, board_mr})
-    if (mr != nullptr) ibv_dereg_mr(mr);
   if (id != nullptr) rdma_destroy_id(id);
   if (channel != nullptr) rdma_destroy_event_channel(channel);
-  if (fd >= 0) close(fd);
 }
 
 int open_stream(Stream& stream, rdma_cm_id* id) {
-  stream.fd = epoll_create1(EPOLL_CLOEXEC);
-  if (stream.fd < 0) return errno;
+  if (int error = stream.open(); error != 0) return error;
   stream.channel = rdma_create_event_channel();
   if (stream.channel == nullptr) return errno;
-  if (int error = watch(stream, stream.channel->fd); error != 0) return error;
+  if (int error = stream.watch(stream.channel->fd); error != 0) return error;
   stream.id = id;
-  if (id == nullptr) {
-    if (rdma_create_id(stream.channel, &stream.id, &stream, RDMA_PS_TCP) != 0) return errno;
-    uint8_t timeout = kAckTimeout;
-    rdma_set_option(stream.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1);
-  } else if (rdma_migrate_id(id, stream.channel) != 0) {
-    return errno;
-  }
-  return 0;
+  if (id == nullptr) return give_id(stream);
+  return rdma_migrate_id(id, stream.channel) != 0 ? errno : 0;
+}
+
+int renew(Stream& stream) {
+  drop_connection(stream);
+  const Id& former = *of(stream.id);
+  const uint8_t tos = former.tos;
+  const bool reuse = former.reuse, one_family = former.one_family;
+  sockaddr_storage own{};
+  memcpy(&own, &stream.id->route.addr.src_storage, sizeof own);
+  rdma_destroy_id(stream.id);
+  stream.id = nullptr;
+  stream.free_slots.clear();
+  stream.error = 0;
+  stream.greeted = false;
+  stream.state = StreamState::kFresh;
+  if (int error = give_id(stream); error != 0) return error;
+  Id& fresh = *of(stream.id);
+  fresh.tos = tos;
+  fresh.reuse = reuse;
+  fresh.one_family = one_family;
+  auto* again = reinterpret_cast<sockaddr*>(&own);
+  return stream.bound && rdma_bind_addr(stream.id, again) != 0 ? errno : 0;
 }
 
 int watch_completions(Stream& stream, uint32_t entries) {
@@ -137,7 +157,7 @@ int watch_completions(Stream& stream, uint32_t entries) {
   stream.cq =
       ibv_create_cq(stream.id->verbs, static_cast<int>(entries), nullptr, stream.completions, 0);
   if (stream.cq == nullptr) return errno;
-  return watch(stream, stream.completions->fd);
+  return stream.watch(stream.completions->fd);
 }
 
 int accept_stream(Stream& stream, rdma_cm_event* request) {
@@ -158,62 +178,49 @@ int accept_stream(Stream& stream, rdma_cm_event* request) {
   return error;
 }
 
-void progress(Stream& stream) {
+void Stream::take_all() {
   rdma_cm_event* event = nullptr;
-  while (stream.channel != nullptr && rdma_get_cm_event(stream.channel, &event) == 0) {
-    ++stream.version;
+  while (channel != nullptr && rdma_get_cm_event(channel, &event) == 0) {
+    ++version_;
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-      stream.requests.push_back(event);
+      requests.push_back(event);
       continue;
     }
-    if (event->id != stream.id) {
-      take_event_of_request(stream, event);
+    if (event->id != id) {
+      take_event_of_request(*this, event);
       continue;
     }
-    take_event(stream, *event);
+    take_event(*this, *event);
     rdma_ack_cm_event(event);
   }
   ibv_wc wc;
-  while (stream.cq != nullptr && ibv_poll_cq(stream.cq, 1, &wc) > 0) {
-    ++stream.version;
-    take_completion(stream, wc);
+  while (cq != nullptr && ibv_poll_cq(cq, 1, &wc) > 0) {
+    ++version_;
+    take_completion(*this, wc);
   }
-  give_back(stream);
-  tell_mappings(stream);
-  say_end(stream);
+  give_back(*this);
+  tell_mappings(*this);
+  say_end(*this);
 }
 
-void arm(Stream& stream) {
-  if (stream.cq == nullptr) return;
-  ibv_cq* cq = nullptr;
+void Stream::arm() {
+  if (cq == nullptr) return;
+  ibv_cq* which = nullptr;
   void* context = nullptr;
-  while (ibv_get_cq_event(stream.completions, &cq, &context) == 0) ibv_ack_cq_events(cq, 1);
-  ibv_req_notify_cq(stream.cq, 0);
+  while (ibv_get_cq_event(completions, &which, &context) == 0) ibv_ack_cq_events(which, 1);
+  ibv_req_notify_cq(cq, 0);
 }
 
-int wait(Stream& stream, Lease& lease) {
-  constexpr auto kLookAgain = std::chrono::milliseconds(50);
-  if (stream.watched) {
-    stream.changed.wait_for(lease, kLookAgain);
-    return 0;
-  }
-  const uint64_t seen = stream.version;
-  arm(stream);
-  progress(stream);
-  if (stream.version != seen) return 0;
-  stream.watched = true;
-  lease.unlock();
-  const int error = port().wait_readable(stream.fd);
-  lease.lock();
-  stream.watched = false;
-  stream.changed.notify_all();
-  return error;
+void establish(Stream& stream) {
+  stream.state = StreamState::kConnected;
+  stream.was_connected = true;
 }
 
 void end(Stream& stream, int error) {
   if (stream.state == StreamState::kEnded) return;
   stream.state = StreamState::kEnded;
   stream.error = error;
+  stream.wake();
 }
 
 void say_end(Stream& stream) {

@@ -6,14 +6,13 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "rdmacm/socket.h"
 #include "rdmacm/stream_wire.h"
 
 namespace verbena::rdmacm {
@@ -38,20 +37,16 @@ struct OwnMapping {
   bool told = false;              // the peer knows
 };
 
-struct Stream {
-  std::mutex mutex;  // of all below; before the library's and the process's locks
-  std::condition_variable changed;
-  bool watched = false;  // a thread sleeps on fd
-  uint64_t version = 0;  // counts what happened
-
-  int fd = -1;  // epoll of both channels: the program's number of the socket
+struct Stream final : Socket {
   rdma_event_channel* channel = nullptr;
   rdma_cm_id* id = nullptr;
   ibv_comp_channel* completions = nullptr;
   ibv_cq* cq = nullptr;
   StreamState state = StreamState::kFresh;
-  int error = 0;  // why it ended
-  int flags = 0;  // O_NONBLOCK
+  int error = 0;               // why it ended; 0 when SO_ERROR has told
+  bool bound = false;          // by the program
+  bool was_connected = false;  // before it ended
+  bool outcome_due = false;    // rconnect said EINPROGRESS: the next one says what came of it
   bool greeted = false;
   bool peer_finished = false, finished = false, read_shut = false;
   bool told_finished = false, parted = false;  // kShutdown, kDisconnect were said
@@ -89,31 +84,55 @@ struct Stream {
   bool swap = false;  // the peer has the other byte order
   std::vector<OwnMapping> own_mappings;
 
-  Stream() = default;
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  ~Stream() override;
 
   bool sendable() const {
     return state == StreamState::kConnected && !finished && !free_slots.empty() &&
            sent != may_send && targets[target].length != 0;
   }
   bool readable() const {
-    return !arrived.empty() || peer_finished || state == StreamState::kEnded;
+    return !arrived.empty() || peer_finished || read_shut || state == StreamState::kEnded;
   }
-};
+  // An accepted stream has a peer at once, although the peer's last word may be on its way.
+  bool has_peer() const {
+    return state == StreamState::kConnected || state == StreamState::kEnded ||
+           (state == StreamState::kConnecting && greeted);
+  }
 
-using Lease = std::unique_lock<std::mutex>;
+  // --- the calls (stream_socket.cc)
+  int bind(const sockaddr* address, socklen_t length) override;
+  int listen(int backlog) override;
+  int accept(Lease& lease, sockaddr* address, socklen_t* length) override;
+  int connect(Lease& lease, const sockaddr* address, socklen_t length) override;
+  int shutdown(int how) override;
+  void close(Lease& lease) override;
+  ssize_t send(Lease& lease, const msghdr& message, int flags) override;
+  ssize_t receive(Lease& lease, msghdr& message, int flags) override;
+  int peer_name(sockaddr* address, socklen_t* length) override;
+  int own_name(sockaddr* address, socklen_t* length) override;
+  off_t map(void* bytes, size_t length, int prot, off_t offset) override;
+  int unmap(void* bytes, size_t length) override;
+  ssize_t write_mapped(Lease& lease, const void* bytes, size_t length, uint64_t offset,
+                       int flags) override;
+  short ready(short events) const override;
+  // (stream_options.cc)
+  int set_option(int level, int option, const void* value, socklen_t length) override;
+  int get_option(int level, int option, void* value, socklen_t* length) override;
+  // (stream.cc)
+  void arm() override;
+
+ protected:
+  void take_all() override;
+};
 
 // --- life (stream.cc); locked unless said otherwise. 0 or errno.
 int open_stream(Stream& stream, rdma_cm_id* id);  // id null: a new one. Not locked.
 // Makes `stream`, new, the answer to a request, which is acknowledged. Not locked.
 int accept_stream(Stream& stream, rdma_cm_event* request);
-void progress(Stream& stream);           // takes all that happened
-int wait(Stream& stream, Lease& lease);  // until something happens; EINTR
-void arm(Stream& stream);                // fd becomes readable at the next completion
-void say_end(Stream& stream);            // tells the peer what was shut, as soon as it can
-void end(Stream& stream, int error);     // of the stream: its calls fail with `error`
+int renew(Stream& stream);     // after a refusal: as it was before the attempt
+void say_end(Stream& stream);  // tells the peer what was shut, as soon as it can
+void establish(Stream& stream);
+void end(Stream& stream, int error);  // of the stream: its calls fail with `error`
 int watch_completions(Stream& stream, uint32_t entries);  // makes their queue. Not locked.
 
 // --- buffers and boards (stream_boards.cc)
@@ -128,20 +147,17 @@ void say(Stream& stream, Control control);
 // Tells the peer of new mappings. False: some have to wait.
 bool tell_mappings(Stream& stream);
 // riomap and riounmap; -1 with errno
-off_t map(Stream& stream, void* bytes, size_t length, int prot, off_t offset);
-int unmap(Stream& stream, void* bytes, size_t length);
+off_t map_memory(Stream& stream, void* bytes, size_t length, int prot, off_t offset);
+int unmap_memory(Stream& stream, void* bytes, size_t length);
 
 // --- bytes (stream_data.cc); -1 with errno. `offset`: into a mapping of the peer.
-ssize_t send(Stream& stream, Lease& lease, const void* bytes, size_t length, bool may_wait,
-             std::optional<uint64_t> offset = std::nullopt);
-ssize_t receive(Stream& stream, Lease& lease, void* bytes, size_t length, int flags, bool may_wait);
+ssize_t send_bytes(Stream& stream, Lease& lease, const void* bytes, size_t length, bool may_wait,
+                   std::optional<uint64_t> offset = std::nullopt);
+ssize_t receive_bytes(Stream& stream, Lease& lease, void* bytes, size_t length, int flags,
+                      bool may_wait);
 void take_completion(Stream& stream, const ibv_wc& wc);
 // A write from no slot: `length` bytes inline, to `place` on the peer's board.
 void post_control(Stream& stream, uint32_t word, const void* bytes, uint32_t length,
                   uint64_t place);
-
-// --- the program's numbers (rsocket.cc)
-std::shared_ptr<Stream> find_stream(int fd);  // null with EBADF
-short ready(const Stream& stream, short events);
 
 }  // namespace verbena::rdmacm

@@ -159,7 +159,7 @@ bool tell_mappings(Stream& stream) {
   return true;
 }
 
-off_t map(Stream& stream, void* bytes, size_t length, int prot, off_t offset) {
+off_t map_memory(Stream& stream, void* bytes, size_t length, int prot, off_t offset) {
   constexpr const char* kCall = "riomap";
   if ((prot & ~PROT_WRITE) != 0) return refuse(EINVAL, kCall, "prot is PROT_WRITE or PROT_NONE");
   if (stream.id->pd == nullptr || length == 0 || length > UINT32_MAX)
@@ -183,7 +183,7 @@ off_t map(Stream& stream, void* bytes, size_t length, int prot, off_t offset) {
   return static_cast<off_t>(mapping.offset);
 }
 
-int unmap(Stream& stream, void* bytes, size_t length) {
+int unmap_memory(Stream& stream, void* bytes, size_t length) {
   auto found = std::find_if(
       stream.own_mappings.begin(), stream.own_mappings.end(),
       [&](const OwnMapping& each) { return each.mr->addr == bytes && each.mr->length == length; });

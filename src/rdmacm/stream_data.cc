@@ -188,16 +188,16 @@ void take_completion(Stream& stream, const ibv_wc& wc) {
     return end(stream, wc.status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
   if (wc.wr_id != kReceiveId) return;
   // The first message may overtake the event that the connection is established.
-  if (stream.state == StreamState::kConnecting) stream.state = StreamState::kConnected;
+  if (stream.state == StreamState::kConnecting) establish(stream);
   take_message(stream, wc);
 }
 
-ssize_t send(Stream& stream, Lease& lease, const void* bytes, size_t length, bool may_wait,
-             std::optional<uint64_t> offset) {
+ssize_t send_bytes(Stream& stream, Lease& lease, const void* bytes, size_t length, bool may_wait,
+                   std::optional<uint64_t> offset) {
   const auto* from = static_cast<const uint8_t*>(bytes);
   size_t done = 0;
   while (true) {
-    progress(stream);
+    stream.progress();
     // Mappings are told before the bytes that may speak of them.
     while (done < length && stream.sendable() && tell_mappings(stream)) {
       const uint32_t part = send_some(stream, from + done, length - done,
@@ -210,18 +210,18 @@ ssize_t send(Stream& stream, Lease& lease, const void* bytes, size_t length, boo
         stream.state == StreamState::kConnected || stream.state == StreamState::kConnecting;
     if (!alive || stream.finished) return done > 0 ? static_cast<ssize_t>(done) : no_more(stream);
     if (!may_wait) return done > 0 ? static_cast<ssize_t>(done) : refuse(EAGAIN);
-    if (int error = wait(stream, lease); error != 0)
+    if (int error = stream.wait(lease); error != 0)
       return done > 0 ? static_cast<ssize_t>(done) : refuse(error);
   }
 }
 
-ssize_t receive(Stream& stream, Lease& lease, void* bytes, size_t length, int flags,
-                bool may_wait) {
+ssize_t receive_bytes(Stream& stream, Lease& lease, void* bytes, size_t length, int flags,
+                      bool may_wait) {
   auto* to = static_cast<uint8_t*>(bytes);
   const bool peek = (flags & MSG_PEEK) != 0, all = (flags & MSG_WAITALL) != 0 && !peek;
   size_t done = 0;
   while (true) {
-    progress(stream);
+    stream.progress();
     done += peek ? peek_bytes(stream, to, length) : take_bytes(stream, to + done, length - done);
     give_back(stream);
     if (done == length || (done > 0 && !all)) return static_cast<ssize_t>(done);
@@ -232,7 +232,7 @@ ssize_t receive(Stream& stream, Lease& lease, void* bytes, size_t length, int fl
     if (stream.state == StreamState::kFresh || stream.state == StreamState::kListening)
       return refuse(ENOTCONN);
     if (!may_wait) return done > 0 ? static_cast<ssize_t>(done) : refuse(EAGAIN);
-    if (int error = wait(stream, lease); error != 0)
+    if (int error = stream.wait(lease); error != 0)
       return done > 0 ? static_cast<ssize_t>(done) : refuse(error);
   }
 }

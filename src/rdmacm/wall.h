@@ -1,23 +1,20 @@
-// The wall that no exception crosses: entry points that allocate run inside it.
+// How a call of this library fails when memory ran out: entry points that allocate run inside
+// shielded().
 #pragma once
 
-#include <cxxabi.h>
 #include <errno.h>
+
+#include "base/wall.h"
 
 namespace verbena::rdmacm {
 
-// Runs `body`; when memory ran out (the only exception that can occur) the call fails with ENOMEM
-// and `failed`. The unwinding of a cancelled thread goes on.
+// Runs `body`; when memory ran out the call fails with ENOMEM and `failed`.
 template <typename Body, typename T>
 T shielded(T failed, Body&& body) {
-  try {
-    return body();
-  } catch (const ::abi::__forced_unwind&) {
-    throw;
-  } catch (...) {
+  return behind_wall<T>(body, [&] {
     errno = ENOMEM;
     return failed;
-  }
+  });
 }
 
 template <typename Body>

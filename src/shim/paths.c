@@ -30,15 +30,6 @@ static char tree_[VERBENA_PATH_MAX];
 static char real_tree_[VERBENA_PATH_MAX];
 static int ready_;  // 0 before, 1 with a tree, 2 without
 
-void* verbena_next(void** cache, const char* name) {
-  void* found = __atomic_load_n(cache, __ATOMIC_RELAXED);
-  if (found == NULL) {
-    found = dlsym(RTLD_NEXT, name);
-    __atomic_store_n(cache, found, __ATOMIC_RELAXED);
-  }
-  return found;
-}
-
 // Asks the kernel for the name of an open descriptor: realpath() without libc's realpath, which
 // this library replaces.
 static void kernel_name(const char* path, char* out, size_t size) {

@@ -6,6 +6,7 @@
 
 #include "tools/command.h"
 #include "tools/devices_text.h"
+#include "tools/settings.h"
 
 namespace verbena::tools {
 namespace {
@@ -17,6 +18,7 @@ struct DevicesOptions {
 };
 
 int devices(const DevicesOptions& options) {
+  tell_unknown_settings("devices");
   auto list = load_chosen_devices(options.device);
   if (!list) return complain("devices", list.error().message, 2);
   if (options.json) {

@@ -1,4 +1,4 @@
-// verbena explain: a status or errno in words, or the causes in an explain log.
+// verbena explain: a status, errno, event or rejection in words, or the causes in an explain log.
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -35,9 +35,7 @@ int summarise_file(const std::string& path) {
 
 int explain(const std::vector<std::string>& words) {
   if (words.empty()) {
-    for (const auto& list : {status_explanations(), errno_explanations()})
-      for (const Explanation& entry : list)
-        fmt::print("{:>3}  {:<28} {}\n", entry.number, entry.name, entry.text);
+    for (const auto& list : all_explanations()) fmt::print("{}", explanation_list(list));
     return 0;
   }
   const std::string query = fmt::format("{}", fmt::join(words, " "));
@@ -54,8 +52,8 @@ int explain(const std::vector<std::string>& words) {
     return summarise_file(query);
   }
   return complain("explain",
-                  fmt::format("'{}' is no completion status, errno or log file; verbena explain "
-                              "without arguments lists what is known",
+                  fmt::format("'{}' is no completion status, errno, rdma_cm event, REJ reason or "
+                              "log file; verbena explain without arguments lists what is known",
                               query),
                   2);
 }
@@ -65,10 +63,12 @@ int explain(const std::vector<std::string>& words) {
 void add_explain(CLI::App& app, Invocation& invocation) {
   auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* command = app.add_subcommand(
-      "explain", "Say what a completion status, an errno or an explain log means");
+      "explain",
+      "Say what a completion status, an errno, an rdma_cm event or an explain log means");
   command->add_option("WHAT", *words,
-                      "A number or name (12, RETRY_EXC_ERR, ENOMEM), the sentence a program "
-                      "printed, or a log file written with VERBENA_LOG=explain:FILE (- is stdin); "
+                      "A number or name (12, RETRY_EXC_ERR, ENOMEM, RDMA_CM_EVENT_REJECTED, "
+                      "REJ 8), the sentence a program printed, or a log file written with "
+                      "VERBENA_LOG=explain:FILE (- is stdin); "
                       "without it, the list of all");
   command->callback([words, &invocation] {
     words->insert(words->end(), invocation.after_dashes.begin(), invocation.after_dashes.end());

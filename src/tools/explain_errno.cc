@@ -61,7 +61,8 @@ constexpr Explanation kErrnos[] = {
      "The named device does not exist, or its interface is gone.\n"
      "No device carries the local address that leads to the destination.",
      "Look at verbena devices; name another with --device NAME=INTERFACE."},
-    {EINVAL, "EINVAL", "Invalid argument", "ibv_modify_qp, ibv_post_send, create calls.",
+    {EINVAL, "EINVAL", "Invalid argument",
+     "ibv_modify_qp, ibv_post_send, create calls, every call of rdma_cm.",
      "modify: a required attribute is missing from the mask, one is not allowed in this "
      "transition, or the state does not follow (RESET, INIT, RTR, RTS).\n"
      "modify to RTR: sgid_index points to no GID, or the address handle has is_global 0 (RoCE "
@@ -69,7 +70,10 @@ constexpr Explanation kErrnos[] = {
      "post: wrong state, too many scatter/gather entries, an opcode the transport lacks, inline "
      "data longer than max_inline_data.\n"
      "reg_mr: length 0, or remote write without local write.\n"
-     "create: a size of 0 or above the device's limit.",
+     "create: a size of 0 or above the device's limit.\n"
+     "rdma_cm: a call before its turn (rdma_resolve_addr, rdma_resolve_route, rdma_connect; "
+     "rdma_bind_addr, rdma_listen), too much private data, more responder_resources or "
+     "initiator_depth than the device has.",
      "VERBENA_LOG=explain names the argument; verbena devices -v prints the limits."},
     {EFBIG, "EFBIG", "File too large", "ibv_get_device_list, verbena commands.",
      "The file that VERBENA_CONFIG names is no configuration: it is too large for one.",
@@ -109,9 +113,18 @@ constexpr Explanation kErrnos[] = {
     {ECONNRESET, "ECONNRESET", "Connection reset by peer", "rdma_cm, rsockets.",
      "The peer disconnected or died.", "Look at the peer's log."},
     {ENOTCONN, "ENOTCONN", "Transport endpoint is not connected",
-     "ibv_modify_qp(RTR), ibv_attach_mcast.",
-     "A forked child used a queue pair of its parent before it made one of its own.",
-     "Make the queue pair in the process that uses it."},
+     "ibv_modify_qp(RTR), ibv_attach_mcast, rsockets.",
+     "A forked child used a queue pair of its parent before it made one of its own.\n"
+     "The rsocket has no peer (yet, or any more).",
+     "Make the queue pair in the process that uses it; rconnect or raccept first."},
+    {EISCONN, "EISCONN", "Transport endpoint is already connected", "rconnect, rsendto.",
+     "The rsocket has its peer; rsockets are streams, which send to nobody else.",
+     "Make an rsocket for each peer; send with rsend."},
+    {EALREADY, "EALREADY", "Operation already in progress", "rconnect on a nonblocking rsocket.",
+     "The connection is still being made.", "Wait for POLLOUT with rpoll, then read SO_ERROR."},
+    {EINPROGRESS, "EINPROGRESS", "Operation now in progress", "rconnect on a nonblocking rsocket.",
+     "Nothing is wrong: the connection is being made.",
+     "Wait for POLLOUT with rpoll, then read SO_ERROR."},
     {ETIMEDOUT, "ETIMEDOUT", "Connection timed out",
      "The first queue pair, ibv_attach_mcast, rdma_resolve_addr, rdma_connect.",
      "The broker does not answer: it is stopped, or the machine has no time for it.\n"

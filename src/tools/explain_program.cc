@@ -14,6 +14,8 @@ constexpr struct {
 } kSteps[] = {
     {{"modify qp", "rtr"},
      {"ibv_modify_qp to RTR was refused",
+      "ibv_*_pingpong was started without -g, so its address handle has no GRH, which RoCE needs "
+      "(EINVAL).\n"
       "No route leads from the chosen GID to the peer's (ENETUNREACH): one is IPv4, the other "
       "IPv6, or they are of different networks.\n"
       "The GID index names no GID, or the path MTU is above the port's (EINVAL).\n"
@@ -38,6 +40,22 @@ constexpr struct {
       "The address or the TCP port (-p, 18515 by default) is another one.",
       "Start the server first, with the same test and options, then the client with its "
       "address."}},
+    {{"unexpected cm event", ""},
+     {"perftest -R got another event of rdma_cm than it waited for; the number is the event's",
+      "Event 8: the other side said no, most often because it is not running (REJ 8).\n"
+      "Event 7: nobody answered there. Event 1: no device leads there.\n"
+      "Event 10: the other side ended meanwhile.",
+      "verbena explain event NUMBER says more; verbena run --explain names the reason. Start the "
+      "server first, with the same test and options and with -R on both sides."}},
+    {{"read/write remote address", ""},
+     {"ibv_*_pingpong's two sides told each other nothing over TCP: the other one ended",
+      "It could not set up its queue pair, or was started with other options.",
+      "Read what the other side printed; give both the same -g, -d, -m and -s."}},
+    {{"couldn't connect to ", ":"},
+     {"the program did not reach its other side over TCP, before any RDMA",
+      "The server is not running yet, or has ended.\n"
+      "The address or the TCP port (-p, 18515 by default) is another one.",
+      "Start the server (without an address) first, then the client with its address."}},
     {{"unable to find the infiniband", ""},
      {"the program sees no such RDMA device",
       "It was started without verbena run (or LD_LIBRARY_PATH), so the system's libibverbs "

@@ -97,8 +97,13 @@ std::vector<std::string> split_paths(const std::string& list, const std::string&
 
 Result<std::string> library_folder() {
   std::vector<std::string> tried;
-  if (const char* named = getenv("VERBENA_LIB"); named != nullptr && named[0] != '\0')
-    tried.push_back(named);
+  if (const char* named = getenv("VERBENA_LIB"); named != nullptr && named[0] != '\0') {
+    if (readable(std::string(named) + "/libverbena-shim.so")) return absolute_path(named);
+    return fail(ENOENT,
+                fmt::format("VERBENA_LIB={} holds no libverbena-shim.so; name the folder of "
+                            "Verbena's libraries, or leave it unset",
+                            named));
+  }
   char self[4096];
   const ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
   if (size > 0) {

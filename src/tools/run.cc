@@ -2,6 +2,7 @@
 // and becomes the program. No parent process is left behind.
 #include <errno.h>
 #include <fmt/format.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ struct RunOptions {
   Mode mode = Mode::kAuto;
   bool explain = false;
   bool print_env = false;
+  bool sockets = false;
   std::string unknown;  // a word before the program that looks like an option
   std::vector<std::string> command;
 };
@@ -51,6 +53,21 @@ int become(const std::string& path, const std::vector<std::string>& command) {
 std::string no_devices_hint() {
   return "no network interface is up and has an address, so there is no RDMA device; bring one up "
          "(ip link set lo up) or name one with --device";
+}
+
+// rdma-core's library that turns sockets into rsockets; empty when it is not installed.
+std::string sockets_library() {
+  constexpr const char* kPatterns[] = {"/usr/lib/*/rsocket/librspreload.so",
+                                       "/usr/lib64/rsocket/librspreload.so",
+                                       "/usr/lib/rsocket/librspreload.so"};
+  for (const char* pattern : kPatterns) {
+    glob_t found{};
+    std::string path;
+    if (glob(pattern, 0, nullptr, &found) == 0 && found.gl_pathc > 0) path = found.gl_pathv[0];
+    globfree(&found);
+    if (!path.empty()) return path;
+  }
+  return {};
 }
 
 int run(const RunOptions& options) {
@@ -87,11 +104,20 @@ int run(const RunOptions& options) {
 
   if (auto settings = check_settings([](const char* name) { return getenv(name); }); !settings)
     return complain("run", settings.error().message, 2);
+  tell_unknown_settings("run");
   auto devices = load_chosen_devices(options.device);
   if (!devices) return complain("run", devices.error().message, 2);
   if (devices->empty()) return complain("run", no_devices_hint(), 1);
   auto tree = host::ensure_tree(*devices);
   if (!tree) return complain("run", tree.error().message, 1);
+
+  const std::string preload = options.sockets ? sockets_library() : std::string();
+  if (options.sockets && preload.empty())
+    return complain(
+        "run",
+        "--sockets needs rdma-core's librspreload.so, which is not installed; on Debian: "
+        "apt-get install librdmacm1",
+        2);
 
   // Without the shim, the audit module also catches a dlopen() by an absolute name.
   const bool audit = mode == Mode::kAudit || mode == Mode::kNs;
@@ -99,7 +125,8 @@ int run(const RunOptions& options) {
                                                .tree = *tree,
                                                .shim = mode != Mode::kNs,
                                                .audit = audit,
-                                               .explain = options.explain},
+                                               .explain = options.explain,
+                                               .preload = preload},
                                               [](const char* name) { return getenv(name); });
   if (options.print_env) return print_environment(changes);
   if (mode == Mode::kNs) {
@@ -139,6 +166,8 @@ void add_run(CLI::App& app, Invocation& invocation) {
       ->type_name("auto|env|ns|audit");
   command->add_flag("--explain", options->explain,
                     "Say the cause of every error on stderr (VERBENA_LOG=explain)");
+  command->add_flag("--sockets", options->sockets,
+                    "Turn the program's TCP sockets into rsockets (rdma-core's librspreload)");
   command->add_flag("--print-env", options->print_env,
                     "Print the environment as shell exports instead of running");
   command->prefix_command();

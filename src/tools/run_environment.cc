@@ -18,9 +18,17 @@ Environment run_environment(const RunSetup& setup,
                             const std::function<const char*(const char*)>& current) {
   Environment changes;
   changes.emplace_back("LD_LIBRARY_PATH", in_front(setup.folder, current("LD_LIBRARY_PATH")));
-  if (setup.shim)
-    changes.emplace_back("LD_PRELOAD",
-                         in_front(setup.folder + "/libverbena-shim.so", current("LD_PRELOAD")));
+  std::string preload;
+  const auto add = [&preload](const std::string& path) {
+    preload += (preload.empty() ? "" : ":") + path;
+  };
+  if (setup.shim) add(setup.folder + "/libverbena-shim.so");
+  if (!setup.preload.empty()) {
+    add(setup.preload);
+    add(setup.folder + "/libverbena-sockets.so");  // behind it: it hands on to this one
+  }
+  if (!preload.empty())
+    changes.emplace_back("LD_PRELOAD", in_front(preload, current("LD_PRELOAD")));
   if (setup.audit)
     changes.emplace_back("LD_AUDIT",
                          in_front(setup.folder + "/libverbena-audit.so", current("LD_AUDIT")));

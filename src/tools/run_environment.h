@@ -16,6 +16,7 @@ struct RunSetup {
   bool shim = true;    // preload the path shim
   bool audit = false;  // use the audit module
   bool explain = false;
+  std::string preload;  // librspreload, absolute: sockets become rsockets; empty: they stay
 };
 
 // Variables to set, in a fixed order. What they already hold stays behind ours, and ours is not

@@ -8,11 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "host/settings.h"
 #include "link/fault_lens.h"
 #include "link/pcap_lens.h"
+#include "tools/command.h"
 
 namespace verbena::tools {
 namespace {
@@ -33,6 +36,59 @@ Result<void> check_writable(const char* variable, const std::string& value,
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     return refuse(errno, fmt::format("{}: {}", folder, strerror(errno)));
   return {};
+}
+
+// All there are, but for what `verbena run` itself sets or a test does (below).
+constexpr std::string_view kSettings[] = {
+    "VERBENA_CONFIG", "VERBENA_DEVICES", "VERBENA_FAULT", "VERBENA_FAULT_GUARD", "VERBENA_LIB",
+    "VERBENA_LID",    "VERBENA_LOCAL",   "VERBENA_LOG",   "VERBENA_PCAP",        "VERBENA_TRACE",
+};
+constexpr std::string_view kOthers[] = {
+    "VERBENA_TREE",                                // of verbena run
+    "VERBENA_BROKER",                              // another helper binary: tests
+    "VERBENA_BUILD", "VERBENA_SANITIZER_RUNTIME",  // tests
+};
+constexpr size_t kSlips = 3;  // letters between a misspelt name and the one that was meant
+constexpr size_t kSlipsOfStranger = 2;  // where the name does not begin with ours
+constexpr size_t kLongestName = 64;     // of a variable that is looked at
+constexpr std::string_view kPrefix = "VERBENA_";
+
+// How many letters must be put in, taken out, changed or swapped with their neighbour to make one
+// word of the other.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before, last, row(b.size() + 1);  // of the words' beginnings
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    before = std::move(last);
+    last = row;
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = last[j] + (a[i] == b[j] ? 0 : 1);
+      row[j + 1] = std::min({changed, row[j] + 1, last[j + 1] + 1});
+      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j])
+        row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
+    }
+  }
+  return row.back();
+}
+
+// "" when the name is known, or none of our business.
+std::string doubt(std::string_view name) {
+  if (std::count(std::begin(kOthers), std::end(kOthers), name) != 0) return "";
+  std::string_view nearest;
+  size_t slips = kLongestName;
+  for (std::string_view known : kSettings)
+    if (const size_t away = distance(name, known); away < slips) {
+      slips = away;
+      nearest = known;
+    }
+  const bool ours = name.starts_with(kPrefix);
+  if (slips == 0 || (!ours && slips > kSlipsOfStranger)) return "";
+  if (slips <= kSlips)
+    return fmt::format("{} is no setting of Verbena and does nothing; did you mean {}?", name,
+                       nearest);
+  return fmt::format("{} is no setting of Verbena and does nothing; settings: {}", name,
+                     fmt::join(kSettings, ", "));
 }
 
 Result<void> check_log(const char* variable, const std::string& value, std::string_view word) {
@@ -58,6 +114,23 @@ Result<void> check_settings(const std::function<const char*(const char*)>& curre
       return good;
   if (auto good = check_log("VERBENA_LOG", value("VERBENA_LOG"), "explain"); !good) return good;
   return check_log("VERBENA_TRACE", value("VERBENA_TRACE"), "packets");
+}
+
+std::vector<std::string> unknown_settings(const char* const* environment) {
+  std::vector<std::string> sentences;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const std::string_view name = entry.substr(0, entry.find('='));
+    if (name.size() > kLongestName) continue;
+    std::string sentence = doubt(name);
+    if (!sentence.empty()) sentences.push_back(std::move(sentence));
+  }
+  return sentences;
+}
+
+void tell_unknown_settings(const char* command) {
+  for (const std::string& sentence : unknown_settings(environ))
+    complain(command, "note: " + sentence, 0);
 }
 
 }  // namespace verbena::tools

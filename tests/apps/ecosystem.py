@@ -3,8 +3,11 @@ hypervisors) over Verbena, unmodified, from Debian's packages. `make test` runs 
 them, `make test-apps` (VERBENA_APPS=long) the long ones."""
 
 import os
+import select
 import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 import harness
@@ -41,7 +44,8 @@ def compiled(source, *libraries, compiler="cc", options=()):
 
 
 class Ecosystem(harness.AppTest):
-    """A test of whole programs. Ends what it started, by pid, also when it fails."""
+    """A test of whole programs. Ends what it started, with the children of those, by pid and also
+    when it fails."""
 
     def setUp(self):
         self.started = []
@@ -53,11 +57,37 @@ class Ecosystem(harness.AppTest):
         self.started.append(process)
         return process
 
+    def heard(self, process, words, seconds=60):
+        """Reads what a program says until the words appear, or to its end; returns all of that."""
+        said = b""
+        deadline = time.monotonic() + seconds
+        while words.encode() not in said:
+            left = max(0, deadline - time.monotonic())
+            if not select.select([process.stdout], [], [], left)[0]:
+                self.fail(f"not said in {seconds} s: {words!r}\n{said.decode(errors='replace')}")
+            piece = os.read(process.stdout.fileno(), 65536)
+            if not piece:
+                break
+            said += piece
+        return said.decode(errors="replace")
+
+    def says(self, process, words, seconds=60):
+        """As heard(), and fails when the program ends without saying the words."""
+        said = self.heard(process, words, seconds)
+        if words not in said:
+            self.fail(f"it ended with {process.wait()} before it said {words!r}:\n{said}")
+        return said
+
     def end_all(self):
         for process in self.started:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+            try:
+                os.killpg(process.pid, signal.SIGKILL)  # harness.start gives each a group
+            except ProcessLookupError:
+                pass
+            try:
+                process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                pass  # a grandchild with a session of its own still holds the pipe
 
     def explained(self, command, seconds=60, **variables):
         """Runs a program to its end; on failure once more with the explain log, whose lines then
@@ -82,15 +112,6 @@ class OnDevice(Counters, Ecosystem):
 
     def launch(self, command, mode="env", **variables):
         return self.start([*self.verbena(mode), *command], env=plain_environment(**variables))
-
-    def await_line(self, process, line):
-        """Returns when a started program has printed the line."""
-        seen = []
-        for text in process.stdout:
-            seen.append(text)
-            if text.strip() == line:
-                return
-        self.fail(f"the program ended without {line!r}:\n{''.join(seen)}")
 
     def bytes_sent(self):
         """Payload that left through the device, in all processes that have ended."""

@@ -203,6 +203,23 @@ class Refusals(AppTest):
             self.assertIn(sentence, outcome.output)
             self.assertEqual(outcome.output.count("\n"), 1)
 
+    def test_a_misspelt_setting_is_told_and_stops_nothing(self):
+        for command in (["run", "--", "true"], ["devices"]):
+            with self.subTest(command=command[0]):
+                outcome = verbena(*command, VERBENA_LGO="explain")
+                self.assertEqual(outcome.code, 0, outcome.output)
+                told = [line for line in outcome.output.splitlines() if "note:" in line]
+                self.assertEqual(told, [
+                    f"verbena {command[0]}: note: VERBENA_LGO is no setting of Verbena and does "
+                    "nothing; did you mean VERBENA_LOG?"])
+
+    def test_a_wrong_folder_of_libraries_is_not_passed_over(self):
+        outcome = verbena("run", "--", "true", VERBENA_LIB="/nowhere")
+        self.assertEqual(outcome.code, 1, outcome.output)
+        self.assertEqual(outcome.output,
+                         "verbena run: VERBENA_LIB=/nowhere holds no libverbena-shim.so; name the "
+                         "folder of Verbena's libraries, or leave it unset\n")
+
     def test_what_waits_for_ever_when_opened(self):
         fifo = os.path.join(self.folder, "fifo")
         os.mkfifo(fifo)

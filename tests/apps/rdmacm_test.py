@@ -94,7 +94,8 @@ class Rping(Cm):
                       environment(VERBENA_LOG="explain"))
         self.assertNotEqual(outcome.code, 0)
         self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", outcome.output)
-        self.assertRegex(outcome.output, r"verbena: .*rejected the connection.*reason 8")
+        self.assertRegex(outcome.output, r"verbena: .*rejected the connection in state REQ_SENT: "
+                                         r"REJ 8 \(invalid service ID: nothing listens")
 
     def test_no_way_there(self):
         outcome = run(["rping", "-c", "-a", "203.0.113.7"], 20, environment())

@@ -4,14 +4,10 @@
    LOSSY=1 leaves out what loses messages with their packets (UC). */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
-#include <netdb.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "both_ends.h"
 
 enum { kBytes = 1 << 21, kWindow = 256 * 1024 };
 
@@ -26,49 +22,9 @@ static struct ibv_pd* pd;
 static struct ibv_cq* cq;
 static struct ibv_mr* mr;
 static uint8_t* memory; /* the first half is ours, the second is the peer's to write */
-static int gid_index, line, serving, failures;
+static int gid_index, serving;
 static enum ibv_mtu path_mtu;
 static union ibv_gid own_gid;
-
-static void die(const char* what) {
-  perror(what);
-  exit(100);
-}
-
-static void put(const void* bytes, size_t length) {
-  if (write(line, bytes, length) != (ssize_t)length) die("write");
-}
-static void get(void* bytes, size_t length) {
-  for (size_t done = 0; done < length;) {
-    ssize_t n = read(line, (char*)bytes + done, length - done);
-    if (n <= 0) die("the peer hung up");
-    done += (size_t)n;
-  }
-}
-static void meet(void) {
-  char byte = 0;
-  put(&byte, 1);
-  get(&byte, 1);
-}
-
-static uint8_t pattern(size_t i, unsigned seed) {
-  return (uint8_t)(i * 167 + i / 251 + seed * 13);
-}
-static void fill(size_t from, size_t length, unsigned seed) {
-  for (size_t i = 0; i < length; ++i) memory[from + i] = pattern(i, seed);
-}
-static int same(size_t from, size_t length, unsigned seed) {
-  for (size_t i = 0; i < length; ++i)
-    if (memory[from + i] != pattern(i, seed)) return 0;
-  return 1;
-}
-
-static void result(const char* name, int good, const char* detail, long value) {
-  printf("%s: %s", name, good ? "ok\n" : "");
-  if (!good) printf("%s %ld\n", detail, value);
-  fflush(stdout);
-  failures += !good;
-}
 
 static struct ibv_wc await(int seconds) {
   struct ibv_wc wc;
@@ -188,7 +144,7 @@ static void sends(enum ibv_qp_type type, struct ibv_srq* srq, const char* name) 
   (void)peer;
   long detail = 0;
   for (int i = 0; i < count && good; ++i) {
-    fill(0, lengths[i], (unsigned)i + (serving ? 50 : 0));
+    fill(memory, lengths[i], (unsigned)i + (serving ? 50 : 0));
     memset(memory + kBytes / 2 + (size_t)i * kWindow / 4, 0, lengths[i]);
     meet();
     struct ibv_send_wr wr;
@@ -205,8 +161,8 @@ static void sends(enum ibv_qp_type type, struct ibv_srq* srq, const char* name) 
         good = wc.byte_len == lengths[i] && (wc.wc_flags & IBV_WC_WITH_IMM) &&
                wc.imm_data == htonl(0xabcd0000u + (uint32_t)i) && wc.wr_id == 100 + (uint64_t)i;
     }
-    good = good &&
-           same(kBytes / 2 + (size_t)i * kWindow / 4, lengths[i], (unsigned)i + (serving ? 0 : 50));
+    good = good && same(memory + kBytes / 2 + (size_t)i * kWindow / 4, lengths[i],
+                        (unsigned)i + (serving ? 0 : 50));
     if (!good && !detail) detail = 1000 + i;
     meet();
   }
@@ -220,11 +176,11 @@ static void one_sided(void) {
   struct end own, peer;
   struct ibv_qp* qp = make(IBV_QPT_RC, NULL, &own);
   receive(qp, 100, 0, 0);
-  fill(kBytes / 2, kWindow, 7);
+  fill(memory + kBytes / 2, kWindow, 7);
   peer = connect_qp(qp, own, 7, 7);
   struct ibv_wc wc;
   if (!serving) {
-    fill(0, 200001, 3);
+    fill(memory, 200001, 3);
     post(qp, remote(IBV_WR_RDMA_WRITE, &peer, 1), 0, 200001);
     wc = await(20);
     result("write", wc.status == 0, "status", wc.status);
@@ -236,11 +192,11 @@ static void one_sided(void) {
     memset(memory, 0, kWindow);
     post(qp, remote(IBV_WR_RDMA_READ, &peer, kBytes / 2), 0, kWindow - 1);
     wc = await(20);
-    result("read", wc.status == 0 && same(0, kWindow - 1, 7), "status", wc.status);
+    result("read", wc.status == 0 && same(memory, kWindow - 1, 7), "status", wc.status);
   } else {
     wc = await(60);
     result("write with immediate", wc.status == 0 && wc.imm_data == htonl(77), "status", wc.status);
-    result("write", same(1, 200001, 3), "memory differs", 0);
+    result("write", same(memory + 1, 200001, 3), "memory differs", 0);
   }
   meet();
   uint64_t* counter = (uint64_t*)(void*)(memory + 4096);
@@ -293,9 +249,10 @@ static void late_receive(void) {
     usleep(300000);
     receive(qp, 100, kBytes / 2, 5000);
     struct ibv_wc wc = await(20);
-    result("late receive", wc.status == 0 && same(kBytes / 2, 5000, 21), "status", wc.status);
+    result("late receive", wc.status == 0 && same(memory + kBytes / 2, 5000, 21), "status",
+           wc.status);
   } else {
-    fill(0, 5000, 21);
+    fill(memory, 5000, 21);
     struct ibv_send_wr wr;
     memset(&wr, 0, sizeof wr);
     wr.opcode = IBV_WR_SEND;
@@ -334,23 +291,6 @@ static void gone(void) {
     ibv_destroy_qp(qp);
   }
   meet();
-}
-
-static void open_line(const char* server, const char* port) {
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = server ? 0 : AI_PASSIVE};
-  struct addrinfo* found;
-  hints.ai_family = server ? AF_UNSPEC : AF_INET6;
-  if (getaddrinfo(server, port, &hints, &found)) die("getaddrinfo");
-  int s = socket(found->ai_family, SOCK_STREAM, 0), yes = 1;
-  setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (server) {
-    if (connect(s, found->ai_addr, found->ai_addrlen)) die("connect");
-    line = s;
-  } else {
-    if (bind(s, found->ai_addr, found->ai_addrlen) || listen(s, 1)) die("listen");
-    line = accept(s, NULL, NULL);
-    if (line < 0) die("accept");
-  }
 }
 
 int main(int argc, char** argv) {

@@ -29,12 +29,17 @@ def sh(command):
     subprocess.run(command, shell=True, check=True, stdout=subprocess.DEVNULL)
 
 
-def find_image(folder):
+def find_image(folder, qemu="qemu-system-x86_64"):
     """vmlinuz and initrd.gz in `folder`, which scripts/guest-image makes (it needs the network)."""
-    if shutil.which("qemu-system-x86_64") is None:
-        raise Missing("qemu-system-x86_64 is not installed")
-    if not os.path.exists(os.path.join(folder, "manifest")):
-        raise Missing(f"no guest image: scripts/guest-image {folder} makes it")
+    if shutil.which(qemu) is None:
+        raise Missing(f"{qemu} is not installed")
+    if os.path.exists(os.path.join(folder, "manifest")):
+        return
+    try:
+        with open(os.path.join(folder, "missing")) as reason:
+            raise Missing(reason.read().strip().replace("SKIP: ", ""))
+    except FileNotFoundError:
+        raise Missing(f"no guest image: scripts/guest-image {folder} makes it") from None
 
 
 def archive(files, to):
@@ -53,6 +58,7 @@ class Guest:
     def __init__(self, image, mtu=4200, files=None):
         self.folder = tempfile.mkdtemp(prefix="verbena-guest-")
         self.serial = 0
+        self.line = None
         initrd = os.path.join(self.folder, "initrd")
         archive(files or {}, initrd + ".files")
         with open(initrd, "wb") as both:
@@ -111,7 +117,8 @@ class Guest:
 
     def console(self):
         try:
-            return open(os.path.join(self.folder, "console"), errors="replace").read()
+            with open(os.path.join(self.folder, "console"), errors="replace") as file:
+                return file.read()
         except OSError:
             return ""
 
@@ -157,6 +164,8 @@ class Guest:
         if self.process.poll() is None:
             self.process.kill()
         said, _ = self.process.communicate()
+        if self.line is not None:
+            self.line.close()
         subprocess.run("ip link del tap0", shell=True, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
         return said.decode(errors="replace")

@@ -132,7 +132,7 @@ void CmWorld::check_request(size_t host, const Program& program) {
     const State state = hosts_[host].manager->state(other.handle);
     const bool over = state == State::kIdle || state == State::kTimewait;
     if (loss_ppm_ == 0 || !over)
-      fail(fmt::format("a second request of queue pair {:#x}, the first is in state {}{}",
+      fail(fmt::format("a second request of queue pair {:#08x}, the first is in state {}{}",
                        program.peer_qpn, cm::state_name(state),
                        other.destroyed ? ", destroyed" : ""));
   }
@@ -143,9 +143,9 @@ void CmWorld::check_unreachable(const Program& program) {
   const Attempt& attempt = attempts_[program.peer_qpn];
   constexpr uint32_t kTries = 16;
   if (attempt.confirmed)
-    fail(fmt::format("unreachable, though queue pair {:#x} has confirmed", program.peer_qpn));
+    fail(fmt::format("unreachable, though queue pair {:#08x} has confirmed", program.peer_qpn));
   if (attempt.reps < kTries)
-    fail(fmt::format("unreachable after {} replies to queue pair {:#x}", attempt.reps,
+    fail(fmt::format("unreachable after {} replies to queue pair {:#08x}", attempt.reps,
                      program.peer_qpn));
 }
 

@@ -88,7 +88,8 @@ void End::make_inboxes(const MakeArea& area) {
 }
 
 void End::complain(const std::string& what) const {
-  fail_(fmt::format("host {} QP {:#x} ({}): {}", host_.index, qp_->qpn(), name(qp_->type()), what));
+  fail_(
+      fmt::format("host {} QP {:#08x} ({}): {}", host_.index, qp_->qpn(), name(qp_->type()), what));
 }
 
 void End::connect(End& a, End& b) {

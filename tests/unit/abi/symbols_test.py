@@ -116,7 +116,8 @@ class Floor(unittest.TestCase):
         lib = os.path.dirname(os.path.abspath(LIBRARY))
         bin_folder = os.path.join(os.path.dirname(lib), "bin")
         return [os.path.abspath(LIBRARY), os.path.join(lib, "libverbena-shim.so"),
-                os.path.join(lib, "libverbena-audit.so"), os.path.join(bin_folder, "verbena"),
+                os.path.join(lib, "libverbena-audit.so"),
+                os.path.join(lib, "libverbena-sockets.so"), os.path.join(bin_folder, "verbena"),
                 os.path.join(bin_folder, "verbena-broker")]
 
     def setUp(self):

@@ -187,23 +187,42 @@ TEST_F(BrokerFaults, ForeignConnectionsLockNobodyOut) {
   EXPECT_TRUE(lease) << lease.error().message;
 }
 
-TEST_F(BrokerFaults, TheClientAboveTheBoundIsTold) {
-  Child program([](int socket) {
-    rlimit files{4096, 4096};
-    ::setrlimit(RLIMIT_NOFILE, &files);  // the broker inherits it
-    auto keeper = attach(lab_options());
-    lab::say(socket, keeper ? "attached" : keeper.error().message);
-    connect_and_keep_silent(socket, 1100);
-  });
+// `count` idle connections of a process that has the slot "attached".
+void attach_and_crowd(int socket, int count) {
+  rlimit files{4096, 4096};
+  ::setrlimit(RLIMIT_NOFILE, &files);  // the broker inherits it
+  auto keeper = attach(lab_options());
+  lab::say(socket, keeper ? "attached" : keeper.error().message);
+  connect_and_keep_silent(socket, count);
+}
+
+TEST_F(BrokerFaults, AProcessLocksOnlyItselfOut) {
+  Child program([](int socket) { attach_and_crowd(socket, 1100); });
   ASSERT_EQ(program.receive(), "attached");
   ASSERT_EQ(program.receive(), "1100");
+  auto lease = attach(lab_options());
+  EXPECT_TRUE(lease) << lease.error().message;
+  program.send("end");
+  program.wait();
+}
+
+TEST_F(BrokerFaults, TheClientAboveTheBoundIsTold) {
+  Child first([](int socket) { attach_and_crowd(socket, 60); });
+  ASSERT_EQ(first.receive(), "attached");
+  ASSERT_EQ(first.receive(), "60");
+  std::deque<Child> crowd;
+  for (int i = 0; i < 17; ++i) {
+    Child& more = crowd.emplace_back([](int socket) { connect_and_keep_silent(socket, 60); });
+    ASSERT_EQ(more.receive(), "60");
+  }
   auto refused = attach(lab_options());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EAGAIN);
   EXPECT_NE(refused.error().message.find("1024 connections"), std::string::npos)
       << refused.error().message;
-  program.send("end");
-  program.wait();
+  crowd.clear();
+  first.send("end");
+  first.wait();
 }
 
 }  // namespace

@@ -210,6 +210,12 @@ TEST(Mads, Destinations) {
   ASSERT_TRUE(reply);
   EXPECT_FALSE(reply->by_service);
   EXPECT_EQ(reply->slot, mads[1][28]);
+  EXPECT_FALSE(reply->to_all);
+  const auto refusal = destination_of(make_rej(1, 5, 7u << 24, kOfRep, kRejConsumer));
+  ASSERT_TRUE(refusal);
+  EXPECT_FALSE(refusal->to_all);
+  EXPECT_EQ(refusal->slot, 7);
+  EXPECT_TRUE(destination_of(make_rej(1, 5, 0, kOfNothing, kRejTimeout))->to_all);
   Mad wrong = mads[0];
   wrong[2] = 1;
   EXPECT_FALSE(destination_of(wrong));

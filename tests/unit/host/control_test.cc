@@ -112,8 +112,13 @@ TEST_P(Roads, unreachable_destinations_say_why) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ENETUNREACH);
   EXPECT_EQ(none.error().message,
-            "no route from :: to 198.51.100.1: Network is unreachable; check `ip route get "
-            "198.51.100.1` and the GID index");
+            "no route to 198.51.100.1: Network is unreachable; check `ip route get 198.51.100.1`");
+  Result<void> link_local = check_route(route("", "fe80::1"), 0);
+  ASSERT_FALSE(link_local);
+  EXPECT_EQ(link_local.error().code, EINVAL);
+  EXPECT_EQ(link_local.error().message,
+            "no route to fe80::1: a link-local address needs its interface (sin6_scope_id; in "
+            "programs' options fe80::1%INTERFACE)");
   Result<void> mixed = check_route(route("127.0.0.1", "::1"), 0);
   ASSERT_FALSE(mixed);
   EXPECT_EQ(mixed.error().code, EINVAL);

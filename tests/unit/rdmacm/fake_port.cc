@@ -90,15 +90,16 @@ Result<void> FakePort::reject(cm::Handle, uint16_t why, std::span<const uint8_t>
   return outcome("reject");
 }
 
-Result<host::CmPort::Way> FakePort::way(const engine::Gid& source, const engine::Gid&, uint32_t) {
-  if (auto done = outcome("way"); !done) return tl::unexpected<Error>(done.error());
-  Way way;
-  way.source = way_source != engine::Gid{} ? way_source
-               : source != engine::Gid{}   ? source
-                                           : loopback();
-  way.interface_index = 1;
-  way.mtu = 65536;
-  return way;
+Result<host::CmPort::LocalEnd> FakePort::local_end(const engine::Gid& source, const engine::Gid&,
+                                                   uint32_t) {
+  if (auto done = outcome("local_end"); !done) return tl::unexpected<Error>(done.error());
+  LocalEnd local;
+  local.source = local_source != engine::Gid{} ? local_source
+                 : source != engine::Gid{}     ? source
+                                               : loopback();
+  local.interface_index = 1;
+  local.mtu = 65536;
+  return local;
 }
 
 int FakePort::wait_readable(int fd) {

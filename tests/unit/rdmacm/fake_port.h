@@ -36,8 +36,8 @@ class FakePort final : public host::CmPort {
   Result<void> communication_established(cm::Handle) override { return outcome("notify"); }
   Result<void> disconnect(cm::Handle) override { return outcome("disconnect"); }
   void destroy(cm::Handle connection) override { destroyed.push_back(connection); }
-  Result<Way> way(const engine::Gid& source, const engine::Gid& destination,
-                  uint32_t scope_id) override;
+  Result<LocalEnd> local_end(const engine::Gid& source, const engine::Gid& destination,
+                             uint32_t scope_id) override;
   int wait_readable(int fd) override;  // at most 2 s: ETIME
   void explain(const std::string& text) override { explained.push_back(text); }
   bool explaining() const override { return true; }
@@ -64,8 +64,8 @@ class FakePort final : public host::CmPort {
   uint16_t bound_port = 0;
   engine::Gid bound_address;
   bool bound_reuse = false, bound_one_family = false;
-  engine::Gid way_source;  // all zero: as asked, or loopback
-  int wait_error = 0;      // what wait_readable gives
+  engine::Gid local_source;  // all zero: as asked, or loopback
+  int wait_error = 0;        // what wait_readable gives
 
  private:
   Result<void> outcome(const std::string& call);

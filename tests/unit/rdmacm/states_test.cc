@@ -88,12 +88,12 @@ TEST_F(States, resolving_goes_in_order) {
   EXPECT_REFUSED(EINVAL, rdma_resolve_route(id, 1000));
   EXPECT_REFUSED(EINVAL, rdma_connect(id, nullptr));
   sockaddr_in to = ipv4("127.0.0.1", 7471);
-  fake().errors["way"] = ENETUNREACH;
+  fake().errors["local_end"] = ENETUNREACH;
   EXPECT_REFUSED(ENETUNREACH, rdma_resolve_addr(id, nullptr, plain(to), 1000));
   EXPECT_TRUE(empty());
   fake().errors.clear();
   static constexpr uint8_t kNoDevice[4] = {192, 0, 2, 1};
-  fake().way_source = engine::Gid::from_ipv4(kNoDevice);
+  fake().local_source = engine::Gid::from_ipv4(kNoDevice);
   EXPECT_EQ(rdma_resolve_addr(id, nullptr, plain(to), 1000), 0);
   take(RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
   EXPECT_REFUSED(EINVAL, rdma_resolve_route(id, 1000));

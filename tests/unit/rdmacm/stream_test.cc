@@ -3,6 +3,7 @@
 #include "rdmacm/stream.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,7 +31,7 @@ class Streams : public Rdmacm {
     sockaddr_in to = ipv4("127.0.0.1", 7471);
     ASSERT_EQ(rdma_resolve_addr(stream_.id, nullptr, plain(to), 1000), 0);
     stream_.state = StreamState::kConnecting;
-    progress(stream_);
+    stream_.progress();
     ASSERT_EQ(fake().calls.back(), "connect");
   }
   void answer(const std::vector<uint8_t>& private_data) {
@@ -40,10 +41,9 @@ class Streams : public Rdmacm {
     response.private_data = private_data;
     response.private_data.resize(196);
     fake().emit(std::move(response));
-    progress(stream_);
+    stream_.progress();
   }
-  void connect(uint8_t mappings = 2) {
-    request();
+  static std::vector<uint8_t> greeting(uint8_t mappings = 2) {
     Greeting greeting;
     greeting.credits = 3;
     greeting.mappings = mappings;
@@ -51,7 +51,11 @@ class Streams : public Rdmacm {
     greeting.buffer = Range{kPeerBuffer, 0x88, 100};
     std::vector<uint8_t> data(sizeof greeting);
     memcpy(data.data(), &greeting, sizeof greeting);
-    answer(data);
+    return data;
+  }
+  void connect(uint8_t mappings = 2) {
+    request();
+    answer(greeting(mappings));
     ASSERT_EQ(stream_.state, StreamState::kConnected);
   }
   // The peer's message, as the completion queue tells of it.
@@ -78,7 +82,7 @@ class Streams : public Rdmacm {
   // -1: errno.
   ssize_t read(void* to, size_t length, int flags = 0) {
     Lease lease(stream_.mutex);
-    return receive(stream_, lease, to, length, flags, /*may_wait=*/false);
+    return receive_bytes(stream_, lease, to, length, flags, /*may_wait=*/false);
   }
   std::string read(size_t length, int flags = 0) {
     std::string text(length, '.');
@@ -88,7 +92,7 @@ class Streams : public Rdmacm {
   ssize_t write(size_t length, std::optional<uint64_t> offset = std::nullopt) {
     const std::vector<uint8_t> bytes(length);
     Lease lease(stream_.mutex);
-    return send(stream_, lease, bytes.data(), length, /*may_wait=*/false, offset);
+    return send_bytes(stream_, lease, bytes.data(), length, /*may_wait=*/false, offset);
   }
 
   Stream stream_;
@@ -113,13 +117,13 @@ TEST_F(Streams, a_client_that_gives_up_leaves_the_listener) {
   stream_.state = StreamState::kListening;
   for (int round = 0; round < 2; ++round) {
     fake().emit_request();
-    progress(stream_);
+    stream_.progress();
     ASSERT_EQ(stream_.requests.size(), 1u);
     cm::Event gone = fake().event(cm::EventType::kRejected);
     gone.connection = fake().last;
     gone.status = 28;
     fake().emit(std::move(gone));
-    progress(stream_);
+    stream_.progress();
     EXPECT_EQ(stream_.state, StreamState::kListening);
     EXPECT_TRUE(stream_.requests.empty());
   }
@@ -148,7 +152,7 @@ TEST_F(Streams, bytes_go_where_the_peer_wants_them) {
   EXPECT_REFUSED(EAGAIN, write(1));  // two messages were all
   hear(word(Kind::kCredits, 0x10003));
   EXPECT_EQ(write(100), 20) << "credits are counted in 16 bits";
-  EXPECT_EQ(ready(stream_, POLLOUT), 0);
+  EXPECT_EQ(stream_.ready(POLLOUT), 0);
 }
 
 TEST_F(Streams, bytes_are_read_over_messages_and_round_the_buffer) {
@@ -161,7 +165,7 @@ TEST_F(Streams, bytes_are_read_over_messages_and_round_the_buffer) {
   EXPECT_EQ(read(10), "cdefg");
   EXPECT_EQ(read(1), "errno " + std::to_string(EAGAIN));
   hear(word(Kind::kData, 0));
-  EXPECT_EQ(ready(stream_, POLLIN), 0) << "a message without bytes is not the end";
+  EXPECT_EQ(stream_.ready(POLLIN), 0) << "a message without bytes is not the end";
   EXPECT_EQ(stream_.read, 3);
 
   const uint32_t rest = kHalf - 7;
@@ -199,9 +203,9 @@ TEST_F(Streams, what_came_before_the_end_can_be_read) {
   connect();
   hear_bytes("last", 0);
   hear(word(Kind::kControl, kDisconnect));
-  EXPECT_EQ(ready(stream_, POLLIN), POLLIN) << "no POLLHUP yet";
+  EXPECT_EQ(stream_.ready(POLLIN), POLLIN) << "no POLLHUP yet";
   EXPECT_EQ(read(9), "last");
-  EXPECT_NE(ready(stream_, POLLIN) & POLLHUP, 0);
+  EXPECT_NE(stream_.ready(POLLIN) & POLLHUP, 0);
   EXPECT_EQ(read(9), "");
   EXPECT_REFUSED(EPIPE, write(1));
 }
@@ -219,12 +223,39 @@ TEST_F(Streams, one_direction_may_end) {
   EXPECT_REFUSED(EPIPE, write(1));
 }
 
+TEST_F(Streams, who_reads_no_more_need_not_wait_to_hear_it) {
+  connect();
+  EXPECT_EQ(stream_.ready(POLLIN | POLLRDHUP), 0);
+  EXPECT_EQ(stream_.shutdown(SHUT_RD), 0);
+  EXPECT_EQ(stream_.ready(POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
+  EXPECT_EQ(read(9), "");
+  EXPECT_EQ(write(10), 10);
+  EXPECT_REFUSED(EINVAL, stream_.shutdown(3));
+}
+
+TEST_F(Streams, a_connected_stream_is_not_connected_again) {
+  request();
+  stream_.flags = O_NONBLOCK;
+  sockaddr_in to = ipv4("127.0.0.1", 7471);
+  const auto again = [&] {
+    Lease lease(stream_.mutex);
+    return stream_.connect(lease, plain(to), sizeof to);
+  };
+  EXPECT_REFUSED(EALREADY, again());
+  stream_.outcome_due = true;  // as after EINPROGRESS
+  answer(greeting());
+  EXPECT_EQ(again(), 0) << "what came of it";
+  EXPECT_REFUSED(EISCONN, again());
+  hear(word(Kind::kControl, kDisconnect));
+  EXPECT_REFUSED(EISCONN, again());
+}
+
 TEST_F(Streams, reserved_words_are_ignored) {
   connect();
   for (uint32_t kind : {1u, 2u, 3u, 5u}) hear(kind << 29 | 7, 7);
   hear(word(Kind::kControl, kKeepalive));
   EXPECT_EQ(stream_.state, StreamState::kConnected);
-  EXPECT_EQ(ready(stream_, POLLIN), 0);
+  EXPECT_EQ(stream_.ready(POLLIN), 0);
 }
 
 TEST_F(Streams, writing_into_the_peers_mappings) {
@@ -245,25 +276,25 @@ TEST_F(Streams, writing_into_the_peers_mappings) {
 TEST_F(Streams, mapping_own_memory) {
   connect();
   std::vector<uint8_t> memory(300);
-  EXPECT_EQ(map(stream_, memory.data(), 100, PROT_WRITE, 64), 64);
+  EXPECT_EQ(stream_.map(memory.data(), 100, PROT_WRITE, 64), 64);
   EXPECT_EQ(stream_.sent, 1) << "told at once, for a credit";
-  const off_t own = map(stream_, memory.data() + 100, 100, PROT_WRITE, -1);
+  const off_t own = stream_.map(memory.data() + 100, 100, PROT_WRITE, -1);
   EXPECT_EQ(own, reinterpret_cast<off_t>(memory.data() + 100));
-  EXPECT_REFUSED(ENOMEM, map(stream_, memory.data(), 50, PROT_WRITE, 0));
+  EXPECT_REFUSED(ENOMEM, stream_.map(memory.data(), 50, PROT_WRITE, 0));
   EXPECT_NE(fake().explained.back().find("RDMA_IOMAPSIZE"), std::string::npos);
-  EXPECT_EQ(map(stream_, memory.data(), 50, PROT_NONE, 7), 7) << "local ones take no room";
-  EXPECT_REFUSED(EINVAL, map(stream_, memory.data(), 50, PROT_READ, 0));
-  EXPECT_REFUSED(EINVAL, map(stream_, memory.data(), 0, PROT_WRITE, 0));
-  EXPECT_REFUSED(EINVAL, unmap(stream_, memory.data(), 99));
-  EXPECT_EQ(unmap(stream_, memory.data(), 100), 0);
-  EXPECT_EQ(map(stream_, memory.data() + 200, 100, PROT_WRITE, 0), 0) << "its room is free again";
+  EXPECT_EQ(stream_.map(memory.data(), 50, PROT_NONE, 7), 7) << "local ones take no room";
+  EXPECT_REFUSED(EINVAL, stream_.map(memory.data(), 50, PROT_READ, 0));
+  EXPECT_REFUSED(EINVAL, stream_.map(memory.data(), 0, PROT_WRITE, 0));
+  EXPECT_REFUSED(EINVAL, stream_.unmap(memory.data(), 99));
+  EXPECT_EQ(stream_.unmap(memory.data(), 100), 0);
+  EXPECT_EQ(stream_.map(memory.data() + 200, 100, PROT_WRITE, 0), 0) << "its room is free again";
   EXPECT_EQ(stream_.own_mappings.back().index, 0u);
 }
 
 TEST_F(Streams, a_peer_without_mappings_takes_none) {
   connect(0);
   uint8_t byte = 0;
-  EXPECT_REFUSED(ENOMEM, map(stream_, &byte, 1, PROT_WRITE, 0));
+  EXPECT_REFUSED(ENOMEM, stream_.map(&byte, 1, PROT_WRITE, 0));
 }
 
 }  // namespace

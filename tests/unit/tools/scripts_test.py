@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """scripts/test and scripts/skipped.awk: every skipped case is printed with its reason and counted,
-whoever skipped it, and ctest's own summary stays the end of the output."""
+whoever skipped it, and ctest's own summary stays the end of the output. And the counts that the
+programs in tests/apps end with."""
 import os
 import pathlib
 import subprocess
@@ -8,7 +9,9 @@ import tempfile
 import textwrap
 import unittest
 
-SCRIPTS = pathlib.Path(__file__).resolve().parents[3] / "scripts"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SCRIPTS = ROOT / "scripts"
+APPS = ROOT / "tests" / "apps"
 
 LOG = """\
 Start testing: Dec 02 01:35 UTC
@@ -124,6 +127,53 @@ class Runner(unittest.TestCase):
     def test_no_tests_is_a_failure(self):
         done, _ = self.run_build()
         self.assertNotEqual(done.returncode, 0)
+
+
+class HarnessCounts(unittest.TestCase):
+    """The last line of the programs in tests/apps."""
+
+    def last_line(self, body):
+        program = "import sys, unittest, harness\n" + textwrap.dedent(body)
+        program += "\nsys.exit(harness.run_tests())\n"
+        done = subprocess.run(["python3", "-"], input=program, text=True, capture_output=True,
+                              env={**os.environ, "PYTHONPATH": str(APPS)}, timeout=60)
+        return done.stdout.rstrip().splitlines()[-1], done.returncode
+
+    def test_passed_failed_and_skipped(self):
+        line, code = self.last_line("""
+            class Some(unittest.TestCase):
+                def test_good(self): pass
+                def test_bad(self): self.fail()
+                def test_away(self): self.skipTest("not here")
+                def test_parts(self):
+                    for part in range(3):
+                        with self.subTest(part=part): self.assertEqual(part, 0)
+            """)
+        self.assertEqual(line, "1 passed, 3 failed, 1 skipped")
+        self.assertEqual(code, 1)
+
+    def test_a_class_that_cannot_be_set_up(self):
+        line, code = self.last_line("""
+            class None_(unittest.TestCase):
+                @classmethod
+                def setUpClass(cls): raise RuntimeError("no")
+                def test_one(self): pass
+            """)
+        self.assertEqual(line, "0 passed, 1 failed, 0 skipped")
+        self.assertEqual(code, 1)
+
+    def test_a_class_that_is_skipped(self):
+        line, code = self.last_line("""
+            class Away(unittest.TestCase):
+                @classmethod
+                def setUpClass(cls): raise unittest.SkipTest("not here")
+                def test_one(self): pass
+            """)
+        self.assertEqual(line, "0 passed, 0 failed, 1 skipped")
+        self.assertEqual(code, 0)
+
+    def test_nothing_at_all(self):
+        self.assertEqual(self.last_line(""), ("0 passed, 0 failed, 0 skipped", 1))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <regex>
+#include <set>
 #include <string>
 
 namespace verbena::tools {
@@ -49,6 +53,57 @@ TEST(Settings, LogsNameAWordAndAFile) {
   EXPECT_EQ(refusal("VERBENA_TRACE", "explain"),
             "VERBENA_TRACE=explain is not known; use packets or packets:FILE");
   EXPECT_NE(access(file.c_str(), F_OK), 0) << "checking writes nothing";
+}
+
+std::vector<std::string> doubts(std::vector<const char*> environment) {
+  environment.push_back(nullptr);
+  return unknown_settings(environment.data());
+}
+
+TEST(Settings, MisspeltNamesAreTold) {
+  using Sentences = std::vector<std::string>;
+  EXPECT_EQ(doubts({"VERBENA_LOGG=explain"}),
+            Sentences{"VERBENA_LOGG is no setting of Verbena and does nothing; did you mean "
+                      "VERBENA_LOG?"});
+  EXPECT_EQ(doubts({"VERBNEA_PCAP=x", "VERBENA_DEVICE=a=b", "VERBENA_FAULTS="}),
+            (Sentences{"VERBNEA_PCAP is no setting of Verbena and does nothing; did you mean "
+                       "VERBENA_PCAP?",
+                       "VERBENA_DEVICE is no setting of Verbena and does nothing; did you mean "
+                       "VERBENA_DEVICES?",
+                       "VERBENA_FAULTS is no setting of Verbena and does nothing; did you mean "
+                       "VERBENA_FAULT?"}));
+  EXPECT_EQ(doubts({"VERBENA_LGO=explain"}),
+            Sentences{"VERBENA_LGO is no setting of Verbena and does nothing; did you mean "
+                      "VERBENA_LOG?"});
+  const Sentences far = doubts({"VERBENA_LOSE_EVERYTHING=1"});
+  ASSERT_EQ(far.size(), 1u);
+  EXPECT_EQ(far[0].find("VERBENA_LOSE_EVERYTHING is no setting of Verbena and does nothing; "
+                        "settings: VERBENA_CONFIG, VERBENA_DEVICES, "),
+            0u);
+}
+
+TEST(Settings, KnownAndForeignNamesAreNot) {
+  EXPECT_TRUE(doubts({"VERBENA_LOG=explain", "VERBENA_TREE=/x", "VERBENA_BUILD=b", "PATH=/bin",
+                      "VERBENA=1", "LOG=explain", "=", "", "WITHOUT", "_=/bin/x"})
+                  .empty());
+  const std::string huge(100000, 'V');
+  EXPECT_TRUE(doubts({huge.c_str()}).empty());
+}
+
+// Every variable that the sources read has its place in the list.
+TEST(Settings, EveryVariableThatIsReadIsKnown) {
+  const std::regex read(R"x(getenv\("(VERBENA_[A-Z_]+)"\))x");
+  std::set<std::string> names;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(SOURCES)) {
+    if (!file.is_regular_file()) continue;
+    std::ifstream in(file.path());
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    for (std::sregex_iterator at(text.begin(), text.end(), read), end; at != end; ++at)
+      names.insert((*at)[1]);
+  }
+  EXPECT_GE(names.size(), 8u);
+  for (const std::string& name : names)
+    EXPECT_TRUE(doubts({(name + "=1").c_str()}).empty()) << name;
 }
 
 TEST(Settings, CapturesMustBeWritable) {

@@ -1,17 +1,15 @@
-// Options and flags of rsockets. What only tunes is taken and has no effect here.
+// Options of streams. What only tunes is taken and has no effect here.
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <rdma/rsocket.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "rdmacm/id.h"
 #include "rdmacm/stream.h"
-#include "rdmacm/wall.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -32,35 +30,37 @@ bool tunes(int level, int option) {
   }
 }
 
-int set(Stream& stream, int level, int option, const void* value, socklen_t length) {
+}  // namespace
+
+int Stream::set_option(int level, int option, const void* value, socklen_t length) {
   if (value == nullptr) return refuse(EFAULT);
   int on = 0;
   memcpy(&on, value, std::min<size_t>(length, sizeof on));
   const bool reuse = level == SOL_SOCKET && (option == SO_REUSEADDR || option == SO_REUSEPORT);
   if (reuse || (level == IPPROTO_IPV6 && option == IPV6_V6ONLY))
-    return rdma_set_option(stream.id, RDMA_OPTION_ID,
+    return rdma_set_option(id, RDMA_OPTION_ID,
                            reuse ? RDMA_OPTION_ID_REUSEADDR : RDMA_OPTION_ID_AFONLY, &on,
                            sizeof on);
   if (level == IPPROTO_IP && option == IP_TOS) {
     auto tos = static_cast<uint8_t>(on);
-    return rdma_set_option(stream.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos);
+    return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos);
   }
   if (level == SOL_RDMA && option == RDMA_IOMAPSIZE) {
-    if (stream.state != StreamState::kFresh && stream.state != StreamState::kListening)
+    if (state != StreamState::kFresh && state != StreamState::kListening)
       return refuse(EINVAL, "rsetsockopt", "RDMA_IOMAPSIZE comes before the connection");
     if (on < 0) return refuse(EINVAL);
-    stream.mapping_count = unscaled(scaled(static_cast<uint32_t>(on)));
+    mapping_count = unscaled(scaled(static_cast<uint32_t>(on)));
     return 0;
   }
   return tunes(level, option) ? 0 : refuse(ENOTSUP, "rsetsockopt", "the option is not known");
 }
 
-int get(Stream& stream, int level, int option, void* value, socklen_t* length) {
+int Stream::get_option(int level, int option, void* value, socklen_t* length) {
   if (value == nullptr || length == nullptr) return refuse(EFAULT);
   int number = 0;
   if (level == SOL_SOCKET && option == SO_ERROR) {
-    progress(stream);
-    number = stream.error;
+    progress();
+    number = std::exchange(error, 0);
   } else if (level == SOL_SOCKET && option == SO_TYPE) {
     number = SOCK_STREAM;
   } else if (level == SOL_SOCKET && (option == SO_RCVBUF || option == SO_SNDBUF)) {
@@ -68,11 +68,18 @@ int get(Stream& stream, int level, int option, void* value, socklen_t* length) {
   } else if (level == SOL_RDMA && (option == RDMA_SQSIZE || option == RDMA_RQSIZE)) {
     number = static_cast<int>(option == RDMA_SQSIZE ? kSendSlots : kReceives);
   } else if (level == SOL_RDMA && option == RDMA_IOMAPSIZE) {
-    number = static_cast<int>(stream.mapping_count);
+    number = static_cast<int>(mapping_count);
+  } else if (level == SOL_SOCKET && option == SO_ACCEPTCONN) {
+    number = state == StreamState::kListening ? 1 : 0;
+  } else if (level == SOL_SOCKET && (option == SO_REUSEADDR || option == SO_REUSEPORT)) {
+    number = of(id)->reuse ? 1 : 0;
+  } else if (level == IPPROTO_IPV6 && option == IPV6_V6ONLY) {
+    number = of(id)->one_family ? 1 : 0;
+  } else if (level == IPPROTO_IP && option == IP_TOS) {
+    number = of(id)->tos;
   } else if (level == IPPROTO_TCP && option == TCP_NODELAY) {
     number = 1;
-  } else if (!tunes(level, option) &&
-             !(level == SOL_SOCKET && (option == SO_REUSEADDR || option == SO_REUSEPORT))) {
+  } else if (!tunes(level, option)) {
     return refuse(ENOTSUP, "rgetsockopt", "the option is not known");
   }
   *length = std::min<socklen_t>(*length, sizeof number);
@@ -80,50 +87,4 @@ int get(Stream& stream, int level, int option, void* value, socklen_t* length) {
   return 0;
 }
 
-template <typename Call>
-int locked(int fd, Call call) {
-  return shielded([&] {
-    std::shared_ptr<Stream> stream = find_stream(fd);
-    if (!stream) return -1;
-    Lease lease(stream->mutex);
-    return call(*stream);
-  });
-}
-
-}  // namespace
 }  // namespace verbena::rdmacm
-
-using namespace verbena::rdmacm;
-
-extern "C" {
-
-int rsetsockopt(int fd, int level, int option, const void* value, socklen_t length) {
-  return locked(fd, [&](Stream& stream) { return set(stream, level, option, value, length); });
-}
-
-int rgetsockopt(int fd, int level, int option, void* value, socklen_t* length) {
-  return locked(fd, [&](Stream& stream) { return get(stream, level, option, value, length); });
-}
-
-int rfcntl(int fd, int command, ...) {
-  va_list arguments;
-  va_start(arguments, command);
-  const int value = command == F_SETFL || command == F_SETFD ? va_arg(arguments, int) : 0;
-  va_end(arguments);
-  return locked(fd, [&](Stream& stream) {
-    switch (command) {
-      case F_GETFL:
-        return O_RDWR | stream.flags;
-      case F_SETFL:
-        stream.flags = value & O_NONBLOCK;
-        return 0;
-      case F_GETFD:
-        return FD_CLOEXEC;
-      case F_SETFD:
-        return 0;
-      default:
-        return refuse(ENOTSUP, "rfcntl", "the command is not known");
-    }
-  });
-}
-}

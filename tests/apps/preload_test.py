@@ -1,0 +1,109 @@
+"""Programs of plain sockets turned into RDMA programs by `verbena run --sockets`: Debian's unmodified
+librspreload, which calls our rsockets, with our accept4 and epoll behind it: iperf3, curl against a Python HTTP server, redis. None of the servers listens on
+a TCP port meanwhile, so what is answered came by our road."""
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+
+import ecosystem
+import harness
+from harness import NEAR, VERBENA, environment, finish, free_port, listening, run
+
+PRELOAD = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+
+
+RUN = [VERBENA, "run", "--sockets", "--"]
+
+
+@ecosystem.needs(PRELOAD)
+class Preload(ecosystem.Ecosystem):
+    ROADS = ecosystem.ROADS if ecosystem.LONG else {"local": {}}
+
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.mkdtemp(prefix="verbena-preload-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def answered(self, command, port, env, seconds=20):
+        """The outcome of `command` once its server, no server of TCP, answers it."""
+        deadline = time.time() + seconds
+        while True:
+            outcome = run([*RUN, *command], 60, env)
+            self.assertFalse(listening(int(port)), "a server of plain TCP")
+            if outcome.code == 0 or time.time() > deadline:
+                return outcome
+
+    def on_each_road(self, check):
+        for road, variables in self.ROADS.items():
+            with self.subTest(road=road):
+                check(environment(**variables))
+
+    @ecosystem.needs("iperf3")
+    def test_iperf3(self):
+        self.on_each_road(self.iperf3)
+
+    def iperf3(self, env):
+        port = str(free_port())
+        server = self.start([*RUN, "iperf3", "-s", "-1", "-p", port], env=env)
+        amount = 256 if ecosystem.LONG else 32  # MiB
+        client = self.answered(["iperf3", "-f", "M", "-c", NEAR, "-p", port, "-n", f"{amount}M"],
+                               port, env)
+        served = finish(server, 20)
+        self.assert_ok(client, served)
+        sent, received = (float(re.search(rf"([0-9.]+) MBytes .* {end}\n", client.output)[1])
+                          for end in ("sender", "receiver"))
+        self.assertEqual(sent, amount)
+        self.assertGreater(received, amount / 2)  # it counts until the client says it is done
+
+    @ecosystem.needs("curl")
+    def test_curl_from_a_python_http_server(self):
+        self.on_each_road(self.curl)
+
+    def curl(self, env):
+        content = os.urandom((64 << 20 if ecosystem.LONG else 5_000_000) + 1)
+        with open(os.path.join(self.folder, "file"), "wb") as file:
+            file.write(content)
+        port = str(free_port())
+        server = self.start([*RUN, "/usr/bin/python3", "-m", "http.server", port, "--bind", NEAR,
+                             "--directory", self.folder], env=env)
+        got = os.path.join(self.folder, "got")
+        self.assert_ok(self.answered(["curl", "-sS", "-o", got, f"http://{NEAR}:{port}/file"],
+                                     port, env))
+        with open(got, "rb") as file:
+            self.assertEqual(hashlib.sha256(file.read()).hexdigest(),
+                             hashlib.sha256(content).hexdigest())
+        missing = run([*RUN, "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}",
+                       f"http://{NEAR}:{port}/absent"], 30, env)
+        self.assertEqual((missing.code, missing.output), (0, "404"))
+        server.terminate()
+        server.wait(10)
+
+    @ecosystem.needs("redis-server", "redis-cli")
+    def test_redis(self):
+        self.on_each_road(self.redis)
+
+    def redis(self, env):
+        port = str(free_port())
+        server = self.start([*RUN, "redis-server", "--port", port, "--bind", NEAR, "--save", "",
+                             "--appendonly", "no", "--protected-mode", "no",
+                             "--dir", self.folder], env=env)
+        ask = ["redis-cli", "-h", NEAR, "-p", port]
+        pong = self.answered([*ask, "ping"], port, env)
+        self.assertEqual((pong.code, pong.output), (0, "PONG\n"))
+        for i in range(20 if ecosystem.LONG else 3):
+            value = hashlib.sha512(str(i).encode()).hexdigest() * 300
+            self.assertEqual(run([*RUN, *ask, "set", f"key{i}", value], 30, env).output, "OK\n")
+            self.assertEqual(run([*RUN, *ask, "get", f"key{i}"], 30, env).output, value + "\n")
+        self.assertEqual(run([*RUN, *ask, "incrby", "counter", "41"], 30, env).output, "41\n")
+        self.assertEqual(run([*RUN, *ask, "incr", "counter"], 30, env).output, "42\n")
+        self.assertIsNone(server.poll())
+        server.terminate()
+        self.assertEqual(server.wait(10), 0)
+
+
+if __name__ == "__main__":
+    harness.main()

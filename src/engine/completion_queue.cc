@@ -32,9 +32,23 @@ uint32_t CompletionQueue::pop(WorkCompletion* to, uint32_t count) {
   return n;
 }
 
-bool CompletionQueue::take_event(bool solicited_or_error) {
-  if (armed_ == kNone || (armed_ == kSolicited && !solicited_or_error)) return false;
+// What waits is younger than the last event when anything untold waits: completions leave in order.
+bool CompletionQueue::arm(bool solicited_only) {
+  armed_ = solicited_only && armed_ != kAny ? kSolicited : kAny;
+  if (size() == 0 || !(armed_ == kAny ? untold_ : untold_solicited_)) return false;
   armed_ = kNone;
+  untold_ = untold_solicited_ = false;
+  return true;
+}
+
+bool CompletionQueue::take_event(bool solicited_or_error) {
+  if (armed_ == kNone || (armed_ == kSolicited && !solicited_or_error)) {
+    untold_ = true;
+    untold_solicited_ |= solicited_or_error;
+    return false;
+  }
+  armed_ = kNone;
+  untold_ = untold_solicited_ = false;
   return true;
 }
 

@@ -39,7 +39,10 @@ class CompletionQueue {
 
   // ibv_req_notify_cq. A later push() (a solicited or erroneous one if `solicited_only`) reports
   // an event once. Arming for any completion wins over arming for solicited ones.
-  void arm(bool solicited_only) { armed_ = solicited_only && armed_ != kAny ? kSolicited : kAny; }
+  // True: the event is due at once, since a completion still waits that no event told of. The
+  // standard lets such a completion lie (IBA 11.4.2.2: programs poll once more after arming), but
+  // adapters report it, and UCX sleeps without that last look.
+  bool arm(bool solicited_only);
   // Whether this completion fires the event; disarms when it does.
   bool take_event(bool solicited_or_error);
 
@@ -64,6 +67,8 @@ class CompletionQueue {
   uint32_t tail_ = 0;
   uint32_t limit_ = 0;
   Arm armed_ = kNone;
+  bool untold_ = false;  // since the last event a completion came
+  bool untold_solicited_ = false;
   bool overrun_ = false;
 };
 

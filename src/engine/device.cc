@@ -266,6 +266,10 @@ void Device::push_completion(CompletionQueue* cq, const WorkCompletion& completi
   if (cq->take_event(solicited)) report({Event::kCompletion, AsyncType::kCqErr, cq});
 }
 
+void Device::arm(CompletionQueue& cq, bool solicited_only) {
+  if (cq.arm(solicited_only)) report({Event::kCompletion, AsyncType::kCqErr, &cq});
+}
+
 // A completion queue in error takes its queue pairs with it (IBA 10.2.6.3, class G). Those that
 // report there through an XRC SRQ, or came later, go when a completion of theirs is lost.
 void Device::fail_overrun(Instant now) {

@@ -73,6 +73,7 @@ class Device {
   void on_time(Instant now);
   TransmitResult transmit(Instant now, PacketSink& sink, uint32_t budget = 256);
   Instant next_deadline() const;
+  void arm(CompletionQueue& cq, bool solicited_only);  // and reports the event if it is due
   bool wants_to_transmit() const { return !ready_.empty(); }
 
   // --- reports. Taken by swapping, after each step.

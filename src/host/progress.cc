@@ -209,7 +209,7 @@ void Process::poll_step() {
 
 void Process::arm(engine::CompletionQueue& cq, bool solicited_only) {
   Guard guard(*this);
-  cq.arm(solicited_only);
+  engine_->arm(cq, solicited_only);
   if (links_ && state_->watch.armed()) wake_thread();
 }
 

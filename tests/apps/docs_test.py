@@ -1,9 +1,11 @@
 """The examples of docs/*.md, executed: every ```console block, command by command, in a folder
 that has build/ and examples/ as the top of the source tree has. A command must succeed; a line
-shown under it must appear in its output (numbers and addresses may differ)."""
+shown under it must appear in its output (numbers and addresses may differ). And the versions in the
+README's table of programs, against the packages that the tests of those programs ran."""
 
 import glob
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -14,6 +16,10 @@ from harness import BUILD, AppTest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
+
+ROW = re.compile(r"^\| [^|]+ \| (\S[^|\d]*?) (\d[^| ]*) \|", re.M)     # program, name, version
+PACKAGES = {"rdma-core": "rdmacm-utils", "perftest": "perftest", "UCX": "ucx-utils",
+            "Open MPI": "openmpi-bin", "libfabric": "libfabric-bin", "Gloo": "libgloo0"}
 
 
 def shape(line):
@@ -68,6 +74,22 @@ class Pages(AppTest):
             with self.subTest(page=os.path.basename(path)):
                 ran += self.run_page(path)
         self.assertGreaterEqual(ran, 12)
+
+
+class Readme(AppTest):
+    def test_versions_of_programs(self):
+        rows = ROW.findall(pathlib.Path(ROOT, "README.md").read_text())
+        for name in ("UCX", "Open MPI", "libfabric", "Gloo"):
+            self.assertIn(name, [row[0] for row in rows])
+        for name, version in rows:
+            if name not in PACKAGES:
+                continue
+            with self.subTest(name=name):
+                found = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", PACKAGES[name]],
+                                       capture_output=True, text=True)
+                if found.returncode != 0:
+                    self.skipTest(f"{PACKAGES[name]} is not installed")
+                self.assertRegex(found.stdout, rf"^(\d+:)?{re.escape(version)}\b")
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ class Ecosystem(harness.AppTest):
 
 
 class OnDevice(Counters, Ecosystem):
-    """Whole programs under `verbena run`, on a device of the test's own (`self.device`) whose counter
+    """Whole programs under `verbena run`, on a device of their own (`self.device`) whose counter
     files say what really went through Verbena: these programs fall back to TCP or shared memory
     without a word."""
 
@@ -112,15 +112,6 @@ class OnDevice(Counters, Ecosystem):
 
     def launch(self, command, mode="env", **variables):
         return self.start([*self.verbena(mode), *command], env=plain_environment(**variables))
-
-    def await_line(self, process, line):
-        """Returns when a started program has printed the line."""
-        seen = []
-        for text in process.stdout:
-            seen.append(text)
-            if text.strip() == line:
-                return
-        self.fail(f"the program ended without {line!r}:\n{''.join(seen)}")
 
     def bytes_sent(self):
         """Payload that left through the device, in all processes that have ended."""

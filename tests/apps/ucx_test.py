@@ -99,7 +99,7 @@ class Checked(Ucx):
         port = str(free_port())
         before = self.bytes_sent()
         server = self.launch([program, "listen", address, port], **settings)
-        self.await_line(server, "listening")
+        self.says(server, "listening")
         client = finish(self.launch([program, "connect", address, port], **settings), 120)
         served = finish(server, 20)
         self.assert_ok(client, served)

@@ -301,6 +301,7 @@ TEST(State, SolicitedArmFiresForSolicitedAndForErrors) {
   EXPECT_EQ(notified(rig), 1u);
   rig.receive(rig.packet(Opcode::kRcSendOnly, 202), bytes(4));
   EXPECT_EQ(notified(rig), 0u) << "one shot";
+  rig.poll_receive();
   rig.receive_cq->arm(false);
   rig.receive_cq->arm(true);  // "any" was asked for and stays
   rig.receive(rig.packet(Opcode::kRcSendOnly, 203), bytes(4));
@@ -308,6 +309,30 @@ TEST(State, SolicitedArmFiresForSolicitedAndForErrors) {
   rig.receive_cq->arm(true);
   ASSERT_TRUE(rig.modify(rig.qp, QpState::kErr));
   EXPECT_EQ(notified(rig), 1u) << "an error counts as solicited";
+}
+
+TEST(State, ArmingTellsOfWhatNoEventToldOf) {
+  CompletionQueue cq(4);
+  const WorkCompletion c;
+  EXPECT_FALSE(cq.arm(false)) << "nothing waits";
+  ASSERT_TRUE(cq.push(c));
+  EXPECT_TRUE(cq.take_event(false));
+  EXPECT_FALSE(cq.arm(false)) << "what waits was told of";
+  cq.pop();
+  ASSERT_TRUE(cq.push(c));
+  EXPECT_TRUE(cq.take_event(false)) << "and the queue stayed armed";
+
+  ASSERT_TRUE(cq.push(c));
+  EXPECT_FALSE(cq.take_event(false)) << "one shot";
+  EXPECT_FALSE(cq.arm(true)) << "nothing solicited came";
+  EXPECT_TRUE(cq.arm(false));
+  EXPECT_FALSE(cq.arm(false)) << "once";
+  EXPECT_TRUE(cq.take_event(false)) << "and armed again by the second call";
+
+  ASSERT_TRUE(cq.push(c));
+  EXPECT_FALSE(cq.take_event(true));
+  while (cq.front()) cq.pop();
+  EXPECT_FALSE(cq.arm(false)) << "it was polled";
 }
 
 TEST(State, ResizedCompletionQueueKeepsWhatWaits) {

@@ -85,7 +85,7 @@ struct Id : rdma_cm_id {
   uint8_t responder_resources = 0, initiator_depth = 0;
   uint8_t retry_count = 7, rnr_retry_count = 7;
   std::optional<uint8_t> ack_timeout;  // as the program asked
-  uint8_t path_timeout = 19;           // of the path: its packet life time + 1
+  uint8_t path_timeout = 17;           // of the path: its packet life time, as Linux 6.2's, + 1
   uint8_t tos = 0;
   bool reuse = false, one_family = false;
   bool passive = false;

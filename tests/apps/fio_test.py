@@ -1,5 +1,6 @@
-"""fio's rdma engine, unmodified: WRITE, READ and SEND between two jobs whose buffers lie in files, so
-that what arrived can be compared; fio's own verification of what was sent; and its end by signals."""
+"""fio's rdma engine, unmodified: WRITE, READ and SEND between two jobs whose buffers lie in files,
+so that what arrived can be compared; fio's own verification of what was sent; its end by signals.
+"""
 
 import json
 import os
@@ -7,7 +8,6 @@ import pathlib
 import re
 import signal
 import tempfile
-import unittest
 
 import harness
 from ecosystem import ROADS, Ecosystem, long_form, needs
@@ -36,8 +36,8 @@ class Jobs(Ecosystem):
         return path
 
     def job(self, name, port, options, prefix=(), **variables):
-        command = ["fio", "--output-format=json", "--verify_state_save=0", f"--name={name}", "--ioengine=rdma",
-                   "--thread", f"--port={port}", *options]
+        command = ["fio", "--output-format=json", "--verify_state_save=0", f"--name={name}",
+                   "--ioengine=rdma", "--thread", f"--port={port}", *options]
         return self.start(command, prefix, **variables)
 
     def server(self, port, *options, prefix=(), **variables):

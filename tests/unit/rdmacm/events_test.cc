@@ -65,7 +65,7 @@ TEST_F(Events, a_response_brings_the_queue_pair_to_rts) {
   EXPECT_EQ(attr.max_rd_atomic, 5);
   EXPECT_EQ(attr.retry_cnt, 6);
   EXPECT_EQ(attr.rnr_retry, 6);
-  EXPECT_EQ(attr.timeout, 19);
+  EXPECT_EQ(attr.timeout, 17);
   EXPECT_EQ(attr.min_rnr_timer, 0);
   fake().emit(fake().event(cm::EventType::kEstablished));  // the echo of establish()
   EXPECT_TRUE(empty());

@@ -41,6 +41,16 @@ TEST(RunEnvironment, KeepsWhatIsThereBehindOurs) {
   EXPECT_EQ(got.count("VERBENA_CONFIG"), 0u);
 }
 
+TEST(RunEnvironment, SocketsBringTwoLibrariesInTheirOrder) {
+  auto got = changes({.folder = "/v", .tree = "/t", .preload = "/r/librspreload.so"},
+                     {{"LD_PRELOAD", "/y.so"}});
+  EXPECT_EQ(got["LD_PRELOAD"],
+            "/v/libverbena-shim.so:/r/librspreload.so:/v/libverbena-sockets.so:/y.so");
+  EXPECT_EQ(changes({.folder = "/v", .tree = "/t", .shim = false, .preload = "/r.so"},
+                    {})["LD_PRELOAD"],
+            "/r.so:/v/libverbena-sockets.so");
+}
+
 TEST(RunEnvironment, NamespaceModeHasNoShim) {
   EXPECT_EQ(changes({.folder = "/v", .tree = "/t", .shim = false}, {}).count("LD_PRELOAD"), 0u);
 }

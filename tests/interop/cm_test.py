@@ -40,7 +40,7 @@ class Events(Linux):
                     self.meet(server_is, seconds=240, VERBENA_FAULT="drop=1%,seed=5")
 
     def test_a_killed_peer(self):
-        """The other end hears of it: of a connection, and of a request that waits for its answer."""
+        """The other end hears of it: of a connection, and of a request that is not answered."""
         for server_is, victim, early in itertools.product(SIDES, ["server", "client"], [0, 1]):
             with self.subTest(server=server_is, victim=victim, early=early):
                 in_guest = (victim == "server") == (server_is == "guest")

@@ -1,5 +1,5 @@
-"""What the tests against Linux's Soft-RoCE share: one guest for all cases of a program, and pairs of
-commands of which one runs there, on the kernel's rxe, and one here, over Verbena."""
+"""What the tests against Linux's Soft-RoCE share: one guest for all cases of a program, and pairs
+of commands of which one runs there, on the kernel's rxe, and one here, over Verbena."""
 
 import atexit
 import contextlib

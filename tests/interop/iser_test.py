@@ -92,11 +92,12 @@ class Iser(Linux):
 
     def login(self):
         self.there("for module in /modules/iser/*.ko; do insmod $module; done; "
-                   "echo root:x:0:0:::/bin/sh > /etc/passwd; mkdir -p /etc/iscsi /run/lock/iscsi /var/lib/iscsi /var/lock; "
+                   "echo root:x:0:0:::/bin/sh > /etc/passwd; "
+                   "mkdir -p /etc/iscsi /run/lock/iscsi /var/lib/iscsi /var/lock; "
                    f"echo InitiatorName={INITIATOR} > "
                    "/etc/iscsi/initiatorname.iscsi; : > /etc/iscsi/iscsid.conf")
         # iscsid asks for the name of who speaks to it, and answers once it is ready.
-        self.iscsid = self.linux.start("iscsid -f -d 4")
+        self.iscsid = self.linux.start("iscsid -f")
         self.there("i=0; until iscsiadm -m session 2>&1 | grep -q 'No active' || [ $i = 200 ]; "
                    "do usleep 50000; i=$((i+1)); done")
         self.there(f"iscsiadm {SETTINGS} -I iser -o new")

@@ -1,5 +1,5 @@
-"""What the tests against Linux's Soft-RoCE share: one guest for all cases of a program, and pairs of
-commands of which one runs there, on the kernel's rxe, and one here, over Verbena."""
+"""What the tests against Linux's Soft-RoCE share: one guest for all cases of a program, and pairs
+of commands of which one runs there, on the kernel's rxe, and one here, over Verbena."""
 
 import atexit
 import contextlib
@@ -106,6 +106,13 @@ class Linux(AppTest):
         self.assertEqual([line for each in said for line in each if not line.endswith(": ok")], [])
         counts = tuple(len(each) for each in said)
         self.assertEqual(sum(counts) if isinstance(lines, int) else counts, lines, said)
+
+    def assert_row(self, text, size, iterations=100):
+        """perftest's row of results: the size asked for, every iteration, and some speed or time
+        (two decimals, which a slow guest may fill with zeros, but not in every column)."""
+        row = re.search(rf"(?m)^ {size} +{iterations} +([\d. ]+)", text)
+        self.assertIsNotNone(row, text)
+        self.assertGreater(max(float(value) for value in row[1].split()), 0, text)
 
     def connect(self, server, client, server_is, address=V4, seconds=60, **settings):
         """Programs of rdma_cm, whose servers listen on no TCP port: the client waits a moment, and

@@ -5,7 +5,6 @@ leaves out combinations, VERBENA_INTEROP=long (make interop) runs all."""
 
 import itertools
 import os
-import re
 import tempfile
 import time
 
@@ -80,9 +79,7 @@ class Programs(Linux):
         choice += "" if verb == "atomic" else f"-s {size} "
         _, text = self.pair(f"ib_{verb}_{what} -d {{device}} -x {{gid}} -m {mtu} -F -n 100 "
                             f"{choice}-p {{port}}", server_is, IPV4, V4)
-        row = re.search(rf"(?m)^ {size} +100 +([\d.]+) +([\d.]+) ", text)
-        self.assertIsNotNone(row, text)
-        self.assertGreater(float(row[2]), 0, text)
+        self.assert_row(text, size)
 
     def test_perftest(self):
         """The short form is a walk through the combinations that meets each value."""

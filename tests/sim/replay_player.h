@@ -72,6 +72,37 @@ inline std::vector<Captured> load(const std::string& name) {
   return all;
 }
 
+// The conversations of a file: what one queue pair asked of another and was answered. Answers name
+// only the asking queue pair; the conversation is the one whose PSNs, which begin at random, they
+// carry. Management datagrams are left to tests/unit/cm.
+inline std::vector<std::vector<Captured>> conversations(const std::string& name) {
+  constexpr int32_t kFar = 4096;
+  std::vector<std::vector<Captured>> all;
+  for (Captured& p : load(name)) {
+    if (p.header.dest_qpn == 1) continue;
+    auto mine = std::find_if(all.begin(), all.end(), [&](const std::vector<Captured>& c) {
+      if (p.request)
+        return p.source == c[0].source && p.destination == c[0].destination &&
+               p.header.dest_qpn == c[0].header.dest_qpn;
+      const int32_t after = p.header.psn.distance(c[0].header.psn);
+      return p.source == c[0].destination && p.destination == c[0].source && after >= 0 &&
+             after < kFar;
+    });
+    if (mine != all.end())
+      mine->push_back(std::move(p));
+    else if (p.request)
+      all.push_back({std::move(p)});
+    else
+      ADD_FAILURE() << name << ": an answer to nothing";
+  }
+  return all;
+}
+
+inline QpType type_of(const Captured& p) {
+  if (p.info().transport == wire::Transport::kUc) return QpType::kUc;
+  return p.info().transport == wire::Transport::kUd ? QpType::kUd : QpType::kRc;
+}
+
 // What is compared. Credits are not: rxe has none and always says 31, we say what is posted.
 inline std::string text(const wire::Packet& h, const std::vector<uint8_t>& payload) {
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
@@ -87,6 +118,7 @@ inline std::string text(const wire::Packet& h, const std::vector<uint8_t>& paylo
                        h.atomic.compare);
   if (info.operation == Operation::kAtomicAcknowledge)
     all += fmt::format(" original {:x}", h.atomic_original);
+  if (h.solicited) all += " solicited";
   if (info.immediate) all += fmt::format(" imm {:x}", h.immediate_be);
   if (info.invalidate) all += fmt::format(" inv {:x}", h.invalidate_rkey);
   all += fmt::format(" {} bytes", payload.size());
@@ -134,11 +166,11 @@ class Player : public engine::PacketSink {
 
   void ready() {
     using namespace engine;
-    bool rc = qp->type() == QpType::kRc;
+    bool rc = qp->type() == QpType::kRc, ud = qp->type() == QpType::kUd;
     at.state = QpState::kInit;
-    modify(kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags);
+    modify(kAttrState | kAttrPkeyIndex | kAttrPort | (ud ? kAttrQkey : kAttrAccessFlags));
     at.state = QpState::kRtr;
-    modify(kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn |
+    modify(kAttrState | (ud ? 0u : kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn) |
            (rc ? kAttrMaxDestRdAtomic | kAttrMinRnrTimer : 0u));
     at.state = QpState::kRts;
     modify(kAttrState | kAttrSqPsn |

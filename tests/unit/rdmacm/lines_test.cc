@@ -67,8 +67,8 @@ TEST_F(ExplainLines, say_why_an_address_has_no_device) {
   said();
   ASSERT_EQ(rdma_resolve_addr(id, nullptr, plain(to), 1000), 0);
   take(RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
-  EXPECT_EQ(said(), Lines{"rdma_resolve_addr: no device has the address 203.0.113.9, from which "
-                          "127.0.0.1 is reached; `verbena devices` shows them"});
+  EXPECT_EQ(said(), Lines{"rdma_resolve_addr: 127.0.0.1 is not reached: no device has the address "
+                          "203.0.113.9; `verbena devices` shows which there are"});
 }
 
 TEST_F(ExplainLines, null_pointers_are_told_by_call) {

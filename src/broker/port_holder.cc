@@ -104,6 +104,13 @@ std::string describe_port_holder(uint16_t port) {
     return what + " by a process of uid " + std::to_string(uid) +
            " (its name is not readable for this user); run as that user" + elsewhere;
   }
+  // The kernel's sockets are root's.
+  if (uid != 0) {
+    return what +
+           " by a process of this user that is not visible here: one of another container of this "
+           "network, whose broker ended with the container it was started in; end that process" +
+           elsewhere;
+  }
   return what +
          " and no visible process holds it: most likely the kernel's rxe driver (see "
          "`rdma link`, remove it with `rdma link delete NAME`)" +

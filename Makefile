@@ -3,7 +3,8 @@ BUILD := build
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all demo test test-apps interop guest guest-backports sanitize soak bench install deb packages packages-build packages-demo clean
+.PHONY: all demo test test-apps interop guest guest-backports sanitize soak bench install deb \
+        packages packages-build packages-demo clean
 
 all: packages-build
 	@cmake --preset release -DVERBENA_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) > /dev/null

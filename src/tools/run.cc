@@ -55,6 +55,10 @@ std::string no_devices_hint() {
          "(ip link set lo up) or name one with --device";
 }
 
+constexpr const char* kNoSockets =
+    "--sockets needs rdma-core's librspreload.so, which is not installed; on Debian: apt-get "
+    "install librdmacm1";
+
 // rdma-core's library that turns sockets into rsockets; empty when it is not installed.
 std::string sockets_library() {
   constexpr const char* kPatterns[] = {"/usr/lib/*/rsocket/librspreload.so",
@@ -70,6 +74,18 @@ std::string sockets_library() {
   return {};
 }
 
+// The folder of our libraries, which must be fit for the variables of ld.so.
+Result<std::string> preloadable_folder() {
+  auto folder = library_folder();
+  if (folder && folder->find_first_of(" :") != std::string::npos)
+    return fail(EINVAL,
+                fmt::format("the libraries lie in '{}', and LD_PRELOAD can name no path with a "
+                            "space or ':'; move them, or link to them: ln -s '{}' "
+                            "/tmp/verbena-lib && export VERBENA_LIB=/tmp/verbena-lib",
+                            *folder, *folder));
+  return folder;
+}
+
 int run(const RunOptions& options) {
   if (!options.unknown.empty())
     return complain("run",
@@ -79,15 +95,8 @@ int run(const RunOptions& options) {
                     2);
   if (options.command.empty() && !options.print_env)
     return complain("run", "no program given; write verbena run -- PROGRAM ARGUMENTS", 2);
-  auto folder = library_folder();
+  auto folder = preloadable_folder();
   if (!folder) return complain("run", folder.error().message, 1);
-  if (folder->find_first_of(" :") != std::string::npos)
-    return complain("run",
-                    fmt::format("the libraries lie in '{}', and LD_PRELOAD can name no path with a "
-                                "space or ':'; move them, or link to them: ln -s '{}' "
-                                "/tmp/verbena-lib && export VERBENA_LIB=/tmp/verbena-lib",
-                                *folder, *folder),
-                    1);
 
   Program program;
   Mode mode = options.mode == Mode::kAuto ? Mode::kEnv : options.mode;
@@ -112,12 +121,7 @@ int run(const RunOptions& options) {
   if (!tree) return complain("run", tree.error().message, 1);
 
   const std::string preload = options.sockets ? sockets_library() : std::string();
-  if (options.sockets && preload.empty())
-    return complain(
-        "run",
-        "--sockets needs rdma-core's librspreload.so, which is not installed; on Debian: "
-        "apt-get install librdmacm1",
-        2);
+  if (options.sockets && preload.empty()) return complain("run", kNoSockets, 2);
 
   // Without the shim, the audit module also catches a dlopen() by an absolute name.
   const bool audit = mode == Mode::kAudit || mode == Mode::kNs;

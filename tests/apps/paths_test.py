@@ -360,8 +360,8 @@ class Command(AppTest):
     def test_a_misuse_is_one_line_that_names_the_command(self):
         for words in (["devices", "x"], ["devices", "--", "x"], ["stats", "-i", "0"],
                       ["stats", "-i", "nan"], ["stats", "-i", "inf"], ["stats", "-i", "3601"],
-                      ["stats", "--", "x"], ["doctor"], ["doctor", "a", "b"], ["explain", "-1"],
-                      ["explain", "--", "-1"], ["run", "--mode"]):
+                      ["stats", "--", "x"], ["doctor"], ["doctor", "a", "b"], ["explain", "-5000"],
+                      ["explain", "--", "-5000"], ["run", "--mode"]):
             outcome = verbena(*words)
             self.assertEqual(outcome.code, 2, words)
             self.assertTrue(outcome.output.startswith(f"verbena {words[0]}: "), outcome.output)

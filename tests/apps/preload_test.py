@@ -1,6 +1,7 @@
-"""Programs of plain sockets turned into RDMA programs by `verbena run --sockets`: Debian's unmodified
-librspreload, which calls our rsockets, with our accept4 and epoll behind it: iperf3, curl against a Python HTTP server, redis. None of the servers listens on
-a TCP port meanwhile, so what is answered came by our road."""
+"""Programs of plain sockets turned into RDMA programs by `verbena run --sockets`: Debian's
+unmodified librspreload, which calls our rsockets, with our accept4 and epoll behind it: iperf3,
+curl against a Python HTTP server, redis. None of the servers listens on a TCP port meanwhile, so
+what is answered came by our road."""
 
 import hashlib
 import os

@@ -46,9 +46,9 @@ TEST(RunEnvironment, SocketsBringTwoLibrariesInTheirOrder) {
                      {{"LD_PRELOAD", "/y.so"}});
   EXPECT_EQ(got["LD_PRELOAD"],
             "/v/libverbena-shim.so:/r/librspreload.so:/v/libverbena-sockets.so:/y.so");
-  EXPECT_EQ(changes({.folder = "/v", .tree = "/t", .shim = false, .preload = "/r.so"},
-                    {})["LD_PRELOAD"],
-            "/r.so:/v/libverbena-sockets.so");
+  EXPECT_EQ(
+      changes({.folder = "/v", .tree = "/t", .shim = false, .preload = "/r.so"}, {})["LD_PRELOAD"],
+      "/r.so:/v/libverbena-sockets.so");
 }
 
 TEST(RunEnvironment, NamespaceModeHasNoShim) {

@@ -143,6 +143,9 @@ void leave(const cm::Handle& handle);
 // Gives the id the device that has its source address. 0; ENODEV when none has; what kept one from
 // being opened.
 int take_device(Id& id);
+// For a loopback address that no device has, as Linux does: any device's address of that family
+// stands for both ends. 0; ENODEV.
+int take_device_for_loopback(Id& id);
 void take_context(Id& id, ibv_context* context);
 // 0; EADDRNOTAVAIL: no address of this host; what kept from finding out (EMFILE).
 int check_local(const engine::Gid& address);
@@ -156,6 +159,7 @@ void set_port(sockaddr* address, uint16_t port);
 void fill_address(sockaddr_storage& to, const engine::Gid& gid, uint16_t port, uint32_t scope);
 socklen_t length_of(const sockaddr* address);  // 0: unknown family
 bool is_any(const engine::Gid& gid);           // of either family
+bool is_loopback(const engine::Gid& gid);      // likewise
 ibv_gid to_verbs(const engine::Gid& gid);
 std::string text_of(const engine::Gid& gid);  // "192.0.2.2" or "fd00::2"
 

@@ -35,11 +35,14 @@ uint8_t bits(unsigned value, unsigned mask, unsigned shift) {
 }  // namespace
 
 CmIpHeader make_ip_header(const ConnectRequest& request) {
+  const auto named = [](const engine::Gid& address, const engine::Gid& of_route) {
+    return address == engine::Gid{} ? of_route : address;
+  };
   CmIpHeader ip{};
   ip.ip_version = request.route.destination.is_ipv4() ? 0x40 : 0x60;
   ip.source_port = request.source_port;
-  put_address(ip.source, request.route.source);
-  put_address(ip.destination, request.route.destination);
+  put_address(ip.source, named(request.source_address, request.route.source));
+  put_address(ip.destination, named(request.destination_address, request.route.destination));
   return ip;
 }
 

@@ -72,6 +72,9 @@ enum class Transport : uint8_t { kRc = 0, kUc = 1, kXrc = 3 };
 
 struct ConnectRequest {
   Route route;
+  // As the program names both ends, for the IP header; all zero: those of the route. They differ
+  // when a device stands for a loopback address.
+  engine::Gid source_address, destination_address;
   PortSpace space = PortSpace::kTcp;
   uint16_t source_port = 0;
   uint16_t destination_port = 0;

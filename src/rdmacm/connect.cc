@@ -91,6 +91,8 @@ cm::ConnectRequest request_of(Id& id, const rdma_conn_param* param) {
   request.route.source = id.source;
   request.route.destination = id.destination;
   request.route.traffic_class = id.tos;
+  request.source_address = gid_of(&id.route.addr.src_addr).value_or(id.source);
+  request.destination_address = gid_of(&id.route.addr.dst_addr).value_or(id.destination);
   request.space = static_cast<cm::PortSpace>(id.ps);
   request.source_port = port_of(&id.route.addr.src_addr);
   request.destination_port = port_of(&id.route.addr.dst_addr);

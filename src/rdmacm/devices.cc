@@ -90,13 +90,17 @@ std::vector<ibv_context*> opened() {
   return contexts;
 }
 
-// Index of the GID in the device's table, RoCE v2 before others; -1: not there.
-int gid_index(ibv_context* context, const engine::Gid& gid, uint32_t interface) {
+std::vector<ibv_gid_entry> gid_table(ibv_context* context) {
   std::vector<ibv_gid_entry> table(kMaxGids);
   const ssize_t entries = ibv_query_gid_table(context, table.data(), table.size(), 0);
+  table.resize(static_cast<size_t>(std::max<ssize_t>(entries, 0)));
+  return table;
+}
+
+// Index of the GID in the device's table, RoCE v2 before others; -1: not there.
+int gid_index(ibv_context* context, const engine::Gid& gid, uint32_t interface) {
   int found = -1;
-  for (ssize_t i = 0; i < entries; ++i) {
-    const ibv_gid_entry& entry = table[static_cast<size_t>(i)];
+  for (const ibv_gid_entry& entry : gid_table(context)) {
     if (memcmp(entry.gid.raw, gid.bytes.data(), gid.bytes.size()) != 0) continue;
     if (gid.is_link_local() && interface != 0 && entry.ndev_ifindex != 0 &&
         entry.ndev_ifindex != interface)
@@ -198,6 +202,25 @@ int take_device(Id& id) {
   int error = 0;
   if (take_of(open_all(error))) return 0;
   // One that could not be opened may be the one.
+  return error != 0 ? error : ENODEV;
+}
+
+int take_device_for_loopback(Id& id) {
+  const bool ipv4 = id.source.is_ipv4();
+  int error = 0;
+  for (ibv_context* context : open_all(error)) {
+    if (id.verbs != nullptr && id.verbs != context) continue;
+    for (const ibv_gid_entry& entry : gid_table(context)) {
+      engine::Gid gid;
+      memcpy(gid.bytes.data(), entry.gid.raw, gid.bytes.size());
+      if (entry.gid_type != IBV_GID_TYPE_ROCE_V2 || gid.is_ipv4() != ipv4 || gid.is_link_local())
+        continue;
+      id.source = id.destination = gid;
+      id.gid_index = static_cast<int>(entry.gid_index);
+      if (id.verbs == nullptr) take_context(id, context);
+      return 0;
+    }
+  }
   return error != 0 ? error : ENODEV;
 }
 

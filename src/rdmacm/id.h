@@ -143,6 +143,9 @@ void leave(const cm::Handle& handle);
 // Gives the id the device that has its source address. 0; ENODEV when none has; what kept one from
 // being opened.
 int take_device(Id& id);
+// For a loopback address that no device has, as Linux does: any device's address of that family
+// stands for both ends. 0; ENODEV.
+int take_device_for_loopback(Id& id);
 void take_context(Id& id, ibv_context* context);
 // 0; EADDRNOTAVAIL: no address of this host; what kept from finding out (EMFILE).
 int check_local(const engine::Gid& address);

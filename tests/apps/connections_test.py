@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import harness
-from ecosystem import long_form
+from ecosystem import ROADS, long_form
 from harness import BUILD, NEAR, AppTest, brokers, environment, free_port, run
 
 CROWD = os.path.join(BUILD, "bin", "cm_crowd")
@@ -21,7 +21,7 @@ AT_ONCE = 3     # that a goodbye may take: below the 4.3 s after which a datagra
 class Steps:
     """A program of rdma_cm that goes one step when it is told to (cm_steps.cc)."""
 
-    def __init__(self, test, **variables):
+    def __init__(self, test, **variables):  # of its environment
         self.process = subprocess.Popen([STEPS], env=environment(**variables),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         start_new_session=True)
@@ -181,6 +181,19 @@ class Pair(AppTest):
         self.assertEqual(client.event(), "DISCONNECTED 0")
 
 
+class Loopback(Pair):
+    def test_without_a_device_of_its_own(self):
+        """127.0.0.1 where no device has it: another one stands for it, as in Linux."""
+        for road, env in ROADS.items():
+            with self.subTest(road=road):
+                self.port = free_port()
+                server, client = [Steps(self, VERBENA_DEVICES="only=near0", **env)
+                                  for _ in range(2)]
+                server.must("channel", f"listen 127.0.0.1 {self.port}")
+                client.must("channel", f"resolve 127.0.0.1 {self.port}")
+                self.whole(server, client)
+
+
 class Killed(Pair):
     # What the listener hears when its client is killed: the reason of a REJ is 4 (time-out) before
     # the client had an answer, 28 (consumer) after it.
@@ -310,6 +323,8 @@ class Signals(Pair):
         server = Steps(self)
         server.must(f"rlisten {NEAR} {self.port}")
         client = Steps(self)
+        if command == "rconnect":   # the request lies with its listener
+            return client, lambda: server.must("raccept")
         if command == "raccept":
             return server, lambda: client.tell(f"rconnect {NEAR} {self.port}")
         client.tell(f"rconnect {NEAR} {self.port}")
@@ -322,8 +337,12 @@ class Signals(Pair):
             yield command, self.synchronous
         for command in ("event", "cq_event"):
             yield command, self.with_channel
-        for command in ("raccept", "rrecv", "rpoll"):
+        for command in ("rconnect", "raccept", "rrecv", "rpoll"):
             yield command, self.stream
+
+    def wait_in(self, program, command):
+        to = f" {NEAR} {self.port}" if command == "rconnect" else ""
+        program.wait_in(command + to)
 
     def test_without_handler(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -331,7 +350,7 @@ class Signals(Pair):
                 with self.subTest(command=command, signal=number.name):
                     self.port = free_port()
                     program, _ = prepare(command)
-                    program.wait_in(command)
+                    self.wait_in(program, command)
                     program.signal(number)
                     self.assertEqual(program.process.wait(SECONDS), -number)
 
@@ -341,7 +360,7 @@ class Signals(Pair):
                 self.port = free_port()
                 program, _ = prepare(command)
                 program.must("handler interrupt")
-                program.wait_in(command)
+                self.wait_in(program, command)
                 answer = None
                 while answer is None and program.process.poll() is None:
                     program.signal(signal.SIGUSR1)  # the first may have come before the wait
@@ -354,7 +373,7 @@ class Signals(Pair):
                 self.port = free_port()
                 program, end = prepare(command)
                 program.must("handler restart")
-                program.wait_in(command)
+                self.wait_in(program, command)
                 if command == "rpoll":  # nor does poll(2) ever go on
                     program.signal(signal.SIGUSR1)
                     self.assertEqual(program.answer(), "errno EINTR")

@@ -2,13 +2,16 @@
 (harness.environment): what the library does wrong in a program of others is reported and ends
 it."""
 
+import os
 import re
 
 import harness
 import rdmacm_test
-from harness import NEAR, AppTest, environment, free_port
+from ecosystem import LONG
+from harness import BUILD, NEAR, AppTest, environment, free_port, run
 
 ROADS = {"local": {}, "wire": {"VERBENA_LOCAL": "off"}}
+CROWD = os.path.join(BUILD, "bin", "cm_crowd")
 LOSSES = {"losses": {"VERBENA_LOCAL": "off", "VERBENA_FAULT": "drop=1%,seed=7"}}
 
 
@@ -60,6 +63,16 @@ class Connections(rdmacm_test.Cm):
 
     def test_connections(self):
         self.go("return status 0", "ucmatose", "-c", "3", "-C", "20", "-p", str(free_port()))
+
+    def test_connections_leave_nothing(self):
+        """10,000 in the long form; see connections_test."""
+        rounds = 625 if LONG else 8
+        for road, extra in ROADS.items():
+            with self.subTest(road=road):
+                outcome = run([CROWD, NEAR, str(rounds), "16"], 600, environment(**extra))
+                self.assert_ok(outcome)
+                self.assertIn(f"{16 * rounds} connections, 16 at once, nothing left",
+                              outcome.output)
 
     def test_datagram_services(self):
         """Not udaddy: all its receives are to one buffer, which it reads meanwhile."""

@@ -44,9 +44,10 @@ constexpr std::string_view kSettings[] = {
     "VERBENA_LID",    "VERBENA_LOCAL",   "VERBENA_LOG",   "VERBENA_PCAP",        "VERBENA_TRACE",
 };
 constexpr std::string_view kOthers[] = {
-    "VERBENA_TREE",                                // of verbena run
-    "VERBENA_BROKER",                              // another helper binary: tests
-    "VERBENA_BUILD", "VERBENA_SANITIZER_RUNTIME",  // tests
+    "VERBENA_TREE",    // of verbena run
+    "VERBENA_BROKER",  // another helper binary: tests
+    "VERBENA_BUILD",  "VERBENA_SANITIZER_RUNTIME", "VERBENA_APPS", "VERBENA_INTEROP",
+    "VERBENA_GUEST",  // tests
 };
 constexpr size_t kSlips = 3;  // letters between a misspelt name and the one that was meant
 constexpr size_t kSlipsOfStranger = 2;  // where the name does not begin with ours

@@ -58,7 +58,7 @@ Management::Fate Server::deliver(const cm::Destination& to, const MadMessage& me
   using Fate = Management::Fate;
   if (to.to_all) {
     for (uint32_t each = link::kFirstSlot; each <= link::kLastSlot; ++each)
-      if (custody_.lease(each).used) forward(custody_.lease(each).manager, message);
+      if (custody_.lease(each).used) forward(custody_.lease(each).manager, message, false);
     return Fate::kTaken;
   }
   std::optional<uint32_t> slot = to.slot;
@@ -73,19 +73,21 @@ Management::Fate Server::deliver(const cm::Destination& to, const MadMessage& me
   const int manager = custody_.lease(*slot).manager;
   // Between two brokers a process has none for a moment: its peer repeats the datagram.
   if (manager < 0) return now_ms() < lines_until_ ? Fate::kTaken : Fate::kNobody;
-  forward(manager, message);
+  forward(manager, message, true);
   return Fate::kTaken;
 }
 
-// A listener that a thousand peers call at once reads its line when it comes to it.
-void Server::forward(int manager, const MadMessage& message) {
+// A listener that a thousand peers call at once reads its line when it comes to it. What goes to
+// every process does not wait: one packet would fill as many queues.
+void Server::forward(int manager, const MadMessage& message, bool may_wait) {
   const auto found = connections_.find(manager);
   if (found == connections_.end()) return;
   Connection& to = found->second;
   if (!to.unsaid && to.late.empty() &&
       send_message(manager, &message, sizeof(message), {}, MSG_DONTWAIT) != EAGAIN)
     return;
-  if (to.late.size() >= kMaxLate) return;  // as a wire might lose it: its sender repeats it
+  if (!may_wait || to.late.size() >= kMaxLate)
+    return;  // as a wire might lose it: its sender repeats it
   to.late.push_back(message);
   watch_connection(to);
 }

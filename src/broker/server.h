@@ -74,7 +74,7 @@ class Server {
   void watch_slot_zero();
   int look_again();  // at datagrams that wait for a service; ms as epoll_wait wants them
   Management::Fate deliver(const cm::Destination& to, const MadMessage& message);
-  void forward(int manager, const MadMessage& message);
+  void forward(int manager, const MadMessage& message, bool may_wait);
   void say_goodbye_for(uint32_t slot);
   Reply manage(Connection& from, const Request& request);
   Reply bind_port(const Connection& from, const Request& request);

@@ -164,6 +164,15 @@ bool read_ip_header(const uint8_t* at, Incoming& incoming) {
   return true;
 }
 
+bool read_addresses(const uint8_t* at, const Route& back, Incoming& incoming) {
+  if (!read_ip_header(at, incoming)) return false;
+  // Who asks from another host is not asked for by a loopback address, whatever the header says:
+  // what listens there trusts its own host.
+  const bool inside =
+      incoming.source_address.is_loopback() || incoming.destination_address.is_loopback();
+  return !inside || back.source == back.destination || back.destination.is_loopback();
+}
+
 uint16_t read_req(const CmReq& req, const Route& back, Incoming& incoming) {
   const uint64_t service = req.service_id;
   const auto transport = static_cast<uint8_t>(req.remote_timeout >> 1 & 3);
@@ -189,7 +198,7 @@ uint16_t read_req(const CmReq& req, const Route& back, Incoming& incoming) {
   // RD is no transport of ours; 3 means the extended one, of which 1 is XRC (IBA A14.5).
   if (transport == 2 || (transport == 3 && (req.retries & 7) != 1)) return kRejInvalidTransport;
   if (incoming.path_mtu < 1 || incoming.path_mtu > 5) return kRejInvalidMtu;
-  if (!read_ip_header(req.private_data, incoming)) return kRejInvalidGid;
+  if (!read_addresses(req.private_data, back, incoming)) return kRejInvalidGid;
   return 0;
 }
 

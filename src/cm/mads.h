@@ -61,6 +61,8 @@ Mad make_sidr_rep(uint64_t transaction_id, uint32_t request_id, uint8_t status, 
 
 // What an IP header says; false: not one of rdma_cm.
 bool read_ip_header(const uint8_t* at, Incoming& incoming);
+// The same, and whether a packet that came by `back` may speak of these addresses.
+bool read_addresses(const uint8_t* at, const Route& back, Incoming& incoming);
 // Fills what a REQ says of the peer, but for the listener. The reason to reject it, or 0.
 uint16_t read_req(const wire::CmReq& req, const Route& back, Incoming& incoming);
 

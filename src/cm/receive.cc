@@ -215,7 +215,7 @@ void Manager::Impl::on_sidr_req(Instant now, const Route& back, std::span<const 
   incoming.destination_port = static_cast<uint16_t>(service);
   incoming.datagram = true;
   incoming.pkey = req.pkey;
-  const bool read = read_ip_header(req.private_data, incoming);
+  const bool read = read_addresses(req.private_data, back, incoming);
   const bool datagrams = service >> 32 == 0 && is_datagram(incoming.space);
   Listener* listener = read && datagrams ? listener_for(incoming) : nullptr;
   if (!listener) {
@@ -264,6 +264,10 @@ void Manager::Impl::on_rej(Instant now, const Route& back, const CmRej& rej) {
   if (!c && rej.remote_comm_id == 0) {  // gave up its REQ without having seen an answer
     const auto found = peers.find(PeerKey{back.destination, rej.local_comm_id, false});
     if (found != peers.end()) c = &connections[found->second];
+    // Anybody can name no id of ours: it ends nothing that stands.
+    const bool unanswered = c && (c->state == State::kReqReceived || c->state == State::kMraSent ||
+                                  c->state == State::kRepSent);
+    if (!unanswered) c = nullptr;
   }
   if (!c || c->datagram) {
     ++manager.counters_.unknown;

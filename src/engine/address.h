@@ -39,6 +39,12 @@ struct Gid {
   bool is_link_local() const {  // fe80::/10: means something together with an interface only
     return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
   }
+  bool is_loopback() const {  // 127.0.0.0/8 or ::1
+    if (is_ipv4()) return bytes[12] == 127;
+    Gid one;
+    one.bytes[15] = 1;
+    return *this == one;
+  }
   bool is_multicast() const { return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff; }
 
  private:

@@ -74,13 +74,6 @@ socklen_t length_of(const sockaddr* address) {
   }
 }
 
-bool is_loopback(const engine::Gid& gid) {
-  if (gid.is_ipv4()) return gid.bytes[12] == 127;
-  engine::Gid one;
-  one.bytes[15] = 1;
-  return gid == one;
-}
-
 bool is_any(const engine::Gid& gid) {
   static constexpr uint8_t kNoIpv4[4] = {};
   return gid == engine::Gid{} || gid == engine::Gid::from_ipv4(kNoIpv4);

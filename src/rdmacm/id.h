@@ -159,7 +159,6 @@ void set_port(sockaddr* address, uint16_t port);
 void fill_address(sockaddr_storage& to, const engine::Gid& gid, uint16_t port, uint32_t scope);
 socklen_t length_of(const sockaddr* address);  // 0: unknown family
 bool is_any(const engine::Gid& gid);           // of either family
-bool is_loopback(const engine::Gid& gid);      // 127.0.0.0/8 or ::1
 ibv_gid to_verbs(const engine::Gid& gid);
 std::string text_of(const engine::Gid& gid);  // "192.0.2.2" or "fd00::2"
 // "192.0.2.1:40000 -> 192.0.2.2:7471", only the first half before a destination is known, "" of an

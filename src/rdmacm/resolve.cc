@@ -51,7 +51,7 @@ int take_source(Id& id, const char* call, const engine::Gid& gid, uint32_t scope
   if (int error = take_device(id); error != 0) {
     id.source = {};
     // As Linux: who binds to loopback has no device before its peer is known.
-    if (error == ENODEV && is_loopback(gid)) return 0;
+    if (error == ENODEV && gid.is_loopback()) return 0;
     return refuse(id, error, call, why_no_device(gid, error));
   }
   return 0;
@@ -117,7 +117,7 @@ int resolve(Id& id, const sockaddr* source, const sockaddr* destination) {
   fill_address(id.route.addr.src_storage, id.source, own_port, id.scope);
   fill_address(id.route.addr.dst_storage, *to, port_of(destination), id.scope);
   int error = take_device(id);
-  if (error == ENODEV && is_loopback(id.source)) error = take_device_for_loopback(id);
+  if (error == ENODEV && id.source.is_loopback()) error = take_device_for_loopback(id);
   if (error != 0) {
     if (port().explaining())
       port().explain(std::string(kCall) + ": " + text_of(*to) +

@@ -126,8 +126,9 @@ ssize_t Socket::write_mapped(Lease&, const void*, size_t, uint64_t, int) {
 }
 
 void give_address(const sockaddr& from, sockaddr* to, socklen_t* length) {
-  if (to == nullptr || length == nullptr) return;
-  memcpy(to, &from, std::min(*length, length_of(&from)));
+  if (length == nullptr) return;
+  // librspreload asks for the length alone.
+  if (to != nullptr) memcpy(to, &from, std::min(*length, length_of(&from)));
   *length = length_of(&from);
 }
 

@@ -1,5 +1,5 @@
-// A stream of bytes over a reliable connection: what an rsocket is inside. stream_wire.h has the
-// protocol.
+// A stream of bytes over a reliable connection: what an rsocket of SOCK_STREAM is inside.
+// stream_wire.h has the protocol.
 #pragma once
 
 #include <infiniband/verbs.h>

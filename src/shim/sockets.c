@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <rdma/rsocket.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -31,17 +32,42 @@ struct Watched {
   struct epoll_event event;
 };
 
-// An epoll set with rsockets in it.
+// What ends the sleep of those who wait in a set when the set changes. It rings once: who comes
+// later sleeps on the next one.
 struct Bell {
-  int set;
-  int fd;  // an eventfd: rung when the set changes under a sleeper
+  int fd;     // an eventfd; -1: no descriptor was left for one
+  int users;  // asleep on it; the last one takes it away
+  bool rung;
+};
+
+// An epoll set that somebody waits in. `bell` is NULL while nobody does.
+struct Set {
+  int fd;
+  struct Bell* bell;
 };
 
 static pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
 static struct Watched* watched_;
 static size_t watched_count_, watched_room_;
-static struct Bell* bells_;
-static size_t bell_count_, bell_room_;
+static struct Set* sets_;
+static size_t set_count_, set_room_;
+static int entries_;    // watched_count_ + set_count_, read without the lock
+static unsigned turn_;  // which rsocket is told first
+
+static void before_fork(void) {
+  pthread_mutex_lock(&lock_);
+}
+static void after_fork(void) {
+  pthread_mutex_unlock(&lock_);
+}
+
+__attribute__((constructor)) static void survive_forks(void) {
+  pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+static void count_entries(void) {
+  __atomic_store_n(&entries_, (int)(watched_count_ + set_count_), __ATOMIC_RELEASE);
+}
 
 // Room for one more of `size` bytes each at *list. False: no memory.
 static bool has_room(void** list, size_t count, size_t* room, size_t size) {
@@ -70,27 +96,25 @@ static struct Watched* find(int set, int fd) {
   return NULL;
 }
 
-static struct Bell* bell_of(int set) {
-  for (size_t i = 0; i < bell_count_; ++i)
-    if (bells_[i].set == set) return &bells_[i];
+static struct Set* set_of(int fd) {
+  for (size_t i = 0; i < set_count_; ++i)
+    if (sets_[i].fd == fd) return &sets_[i];
   return NULL;
 }
 
-static void ring(int set) {
-  const struct Bell* bell = bell_of(set);
-  if (bell != NULL) eventfd_write(bell->fd, 1);
+static void ring(int fd) {
+  struct Set* set = set_of(fd);
+  if (set == NULL || set->bell == NULL) return;  // nobody sleeps
+  set->bell->rung = true;
+  if (set->bell->fd >= 0) eventfd_write(set->bell->fd, 1);
+  set->bell = NULL;  // the sleepers have it, and the last of them ends it
 }
 
 static int add(int set, int fd, const struct epoll_event* event) {
   if (find(set, fd) != NULL) return EEXIST;
   if (!has_room((void**)&watched_, watched_count_, &watched_room_, sizeof *watched_)) return ENOMEM;
-  if (bell_of(set) == NULL) {
-    if (!has_room((void**)&bells_, bell_count_, &bell_room_, sizeof *bells_)) return ENOMEM;
-    const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (bell < 0) return errno;
-    bells_[bell_count_++] = (struct Bell){set, bell};
-  }
   watched_[watched_count_++] = (struct Watched){set, fd, *event};
+  count_entries();
   ring(set);
   return 0;
 }
@@ -103,6 +127,7 @@ static int change(int set, int op, int fd, const struct epoll_event* event) {
     found->event = *event;
   else
     *found = watched_[--watched_count_];
+  count_entries();
   ring(set);
   return 0;
 }
@@ -119,33 +144,64 @@ int epoll_ctl(int set, int op, int fd, struct epoll_event* event) {
   return error != 0 ? -1 : 0;
 }
 
-// A number that is given back stands for nothing any more, as a socket and as a set.
+// A number that is given back stands for nothing any more, as a socket and as a set. A program
+// without any takes no lock here: close(2) may be called where none may be taken.
 int close(int fd) {
-  int bell = -1;
-  pthread_mutex_lock(&lock_);
-  for (size_t i = watched_count_; i-- > 0;)
-    if (watched_[i].fd == fd || watched_[i].set == fd) watched_[i] = watched_[--watched_count_];
-  struct Bell* own = bell_of(fd);
-  if (own != NULL) {
-    bell = own->fd;
-    *own = bells_[--bell_count_];
+  if (__atomic_load_n(&entries_, __ATOMIC_ACQUIRE) != 0) {
+    pthread_mutex_lock(&lock_);
+    for (size_t i = watched_count_; i-- > 0;)
+      if (watched_[i].fd == fd || watched_[i].set == fd) watched_[i] = watched_[--watched_count_];
+    struct Set* own = set_of(fd);
+    if (own != NULL) {
+      ring(fd);
+      *own = sets_[--set_count_];
+    }
+    count_entries();
+    pthread_mutex_unlock(&lock_);
   }
-  pthread_mutex_unlock(&lock_);
-  __typeof__(&close) next = VERBENA_NEXT(close);
-  if (bell >= 0) next(bell);
-  return next(fd);
+  return VERBENA_NEXT(close)(fd);
 }
 
-// What to poll for one set: its kernel part, its bell, its rsockets. NULL: no rsocket, or no
-// memory.
-static struct pollfd* list_of(int set, size_t* count) {
-  struct pollfd* list = NULL;
+// The bell of a set that somebody is about to sleep in. NULL: no memory.
+static struct Bell* take_bell(int fd) {
+  struct Set* set = set_of(fd);
+  if (set == NULL) {
+    if (!has_room((void**)&sets_, set_count_, &set_room_, sizeof *sets_)) return NULL;
+    set = &sets_[set_count_++];
+    *set = (struct Set){fd, NULL};
+    count_entries();
+  }
+  if (set->bell == NULL) {
+    set->bell = malloc(sizeof *set->bell);
+    if (set->bell == NULL) return NULL;
+    *set->bell = (struct Bell){eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), 0, false};
+  }
+  ++set->bell->users;
+  return set->bell;
+}
+
+static void leave_bell(int fd, struct Bell* bell) {
   pthread_mutex_lock(&lock_);
-  const struct Bell* bell = bell_of(set);
-  if (bell != NULL) list = malloc((watched_count_ + 2) * sizeof *list);
-  if (list != NULL) {
+  const bool last = --bell->users == 0;
+  struct Set* set = set_of(fd);
+  if (last && set != NULL && set->bell == bell) set->bell = NULL;
+  pthread_mutex_unlock(&lock_);
+  if (!last) return;
+  if (bell->fd >= 0) VERBENA_NEXT(close)(bell->fd);
+  free(bell);
+}
+
+// What to poll for one set: its kernel part, its bell, its rsockets. NULL: no memory.
+static struct pollfd* list_of(int set, size_t* count, struct Bell** bell) {
+  pthread_mutex_lock(&lock_);
+  struct pollfd* list = malloc((watched_count_ + 2) * sizeof *list);
+  *bell = list == NULL ? NULL : take_bell(set);
+  if (*bell == NULL) {
+    free(list);
+    list = NULL;
+  } else {
     list[0] = (struct pollfd){set, POLLIN, 0};
-    list[1] = (struct pollfd){bell->fd, POLLIN, 0};
+    list[1] = (struct pollfd){(*bell)->fd, POLLIN, 0};
     *count = 2;
     for (size_t i = 0; i < watched_count_; ++i)
       if (watched_[i].set == set && watched_[i].event.events != 0)
@@ -155,21 +211,42 @@ static struct pollfd* list_of(int set, size_t* count) {
   return list;
 }
 
-// Events of the rsockets that are ready, `room` at most.
+// Events of the rsockets that are ready, `room` at most, beginning with another one each time: all
+// have their turn also where the room is small.
 static int give(int set, const struct pollfd* list, size_t count, struct epoll_event* events,
                 int room) {
   int given = 0;
+  const size_t rsockets = count - 2;
   pthread_mutex_lock(&lock_);
-  for (size_t i = 2; i < count && given < room; ++i) {
-    struct Watched* found = list[i].revents != 0 ? find(set, list[i].fd) : NULL;
-    if (found == NULL) continue;
+  const unsigned first = turn_++;
+  for (size_t n = 0; n < rsockets && given < room; ++n) {
+    const struct pollfd* each = &list[2 + (first + n) % rsockets];
+    struct Watched* found = each->revents != 0 ? find(set, each->fd) : NULL;
+    if (found == NULL || found->event.events == 0) continue;  // taken out, or told as its one shot
     const uint32_t ready =
-        (uint32_t)(unsigned short)list[i].revents & (found->event.events | EPOLLERR | EPOLLHUP);
+        (uint32_t)(unsigned short)each->revents & (found->event.events | EPOLLERR | EPOLLHUP);
     if (ready == 0) continue;
     events[given++] = (struct epoll_event){.events = ready, .data = found->event.data};
     if ((found->event.events & EPOLLONESHOT) != 0) found->event.events = 0;
   }
   pthread_mutex_unlock(&lock_);
+  return given;
+}
+
+// What is ready by `list`. The kernel's part and the rsockets leave each other room, by turns where
+// there is room for one only.
+static int give_both(int set, const struct pollfd* list, size_t count, struct epoll_event* events,
+                     int room) {
+  int kernel = 0;
+  const bool waits = list[0].revents != 0;
+  if (waits && (room > 1 || (turn_ & 1) != 0))
+    kernel = VERBENA_NEXT(epoll_wait)(set, events, room > 1 ? room / 2 : 1, 0);
+  if (kernel < 0) kernel = 0;
+  int given = kernel + give(set, list, count, events + kernel, room - kernel);
+  if (waits && given < room) {
+    const int more = VERBENA_NEXT(epoll_wait)(set, events + given, room - given, 0);
+    if (more > 0 && kernel == 0) given += more;
+  }
   return given;
 }
 
@@ -179,24 +256,34 @@ static int64_t now_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+enum { kWithoutBellMs = 100 };  // how often one looks again who has no bell
+
 // One sleep. Events given, or -1 with errno; *again: only the set was changed.
 static int wait_once(int set, struct epoll_event* events, int room, int timeout, bool* again) {
   size_t count = 0;
-  struct pollfd* list = list_of(set, &count);
+  struct Bell* bell = NULL;
+  struct pollfd* list = list_of(set, &count, &bell);
   *again = false;
-  if (list == NULL) return VERBENA_NEXT(epoll_wait)(set, events, room, timeout);
-  int given = poll(list, count, timeout);
+  if (list == NULL) {
+    errno = ENOMEM;
+    return -1;
+  }
+  const bool deaf = bell->fd < 0 && (timeout < 0 || timeout > kWithoutBellMs);
+  int given = poll(list, count, deaf ? kWithoutBellMs : timeout);
+  const int error = errno;
+  leave_bell(set, bell);
+  if (given > 0 && (list[0].revents & POLLNVAL) != 0) {
+    free(list);
+    return VERBENA_NEXT(epoll_wait)(set, events, room, 0);  // no such set: its errno
+  }
   if (given > 0) {
-    eventfd_t rings;
-    if (list[1].revents != 0) eventfd_read(list[1].fd, &rings);
-    given = give(set, list, count, events, room);
-    if (list[0].revents != 0 && given < room) {
-      const int more = VERBENA_NEXT(epoll_wait)(set, events + given, room - given, 0);
-      if (more > 0) given += more;
-    }
+    given = give_both(set, list, count, events, room);
     *again = given == 0;
+  } else if (given == 0) {
+    *again = deaf;
   }
   free(list);
+  if (given < 0) errno = error;
   return given;
 }
 
@@ -250,4 +337,14 @@ int fcntl64(int fd, int command, ...) {
   if ((command == F_GETFL || command == F_SETFL) && is_rsocket(fd))
     return fcntl(fd, command, argument);
   return VERBENA_NEXT(fcntl64)(fd, command, argument);
+}
+
+// librspreload asks for datagrams too; a datagram rsocket speaks to its kind only, and a program's
+// name look-ups must reach their servers. Told no, it takes a socket of the kernel.
+int rsocket(int domain, int type, int protocol) {
+  if ((type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_DGRAM) {
+    errno = ENOTSUP;
+    return -1;
+  }
+  return VERBENA_NEXT(rsocket)(domain, type, protocol);
 }

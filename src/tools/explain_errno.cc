@@ -126,7 +126,7 @@ constexpr Explanation kErrnos[] = {
      "The connection has ended, or rshutdown has closed this direction.",
      "Stop sending; make another rsocket."},
     {EISCONN, "EISCONN", "Transport endpoint is already connected", "rconnect, rsendto.",
-     "The rsocket has its peer; rsockets are streams, which send to nobody else.",
+     "The rsocket has its peer already; a stream sends to nobody else.",
      "Make an rsocket for each peer; send with rsend."},
     {EALREADY, "EALREADY", "Operation already in progress", "rconnect on a nonblocking rsocket.",
      "The connection is still being made.", "Wait for POLLOUT with rpoll, then read SO_ERROR."},

@@ -10,6 +10,7 @@
 #include "broker/client.h"
 #include "host/tree.h"
 #include "tools/command.h"
+#include "tools/elf_file.h"
 #include "tools/private_view.h"
 #include "tools/program.h"
 #include "tools/run_environment.h"
@@ -67,7 +68,10 @@ std::string sockets_library() {
   for (const char* pattern : kPatterns) {
     glob_t found{};
     std::string path;
-    if (glob(pattern, 0, nullptr, &found) == 0 && found.gl_pathc > 0) path = found.gl_pathv[0];
+    if (glob(pattern, 0, nullptr, &found) == 0)
+      for (size_t i = 0; i < found.gl_pathc && path.empty(); ++i)
+        if (auto file = read_elf(found.gl_pathv[i]); file && file->machine == own_machine())
+          path = found.gl_pathv[i];  // of several architectures one is ours
     globfree(&found);
     if (!path.empty()) return path;
   }

@@ -83,6 +83,42 @@ class Preload(ecosystem.Ecosystem):
         server.terminate()
         server.wait(10)
 
+    WAITS = """
+import os, select, socket, sys, threading
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+assert os.readlink(f"/proc/self/fd/{datagrams.fileno()}").startswith("socket:")
+epoll, heard = select.epoll(), []
+waiting = threading.Thread(target=lambda: heard.extend(epoll.poll(20)))
+waiting.start()
+listener = socket.create_server(("10.99.0.1", int(sys.argv[1])))
+assert os.readlink(f"/proc/self/fd/{listener.fileno()}") == "/dev/null"
+epoll.register(listener, select.EPOLLIN)
+waiting.join()
+assert heard == [(listener.fileno(), select.EPOLLIN)], heard
+peer, _ = listener.accept()
+epoll.register(peer, select.EPOLLIN | select.EPOLLONESHOT)
+assert epoll.poll(20) == [(peer.fileno(), select.EPOLLIN)]
+assert peer.recv(9) == b"something" and epoll.poll(0) == []
+epoll.unregister(peer)
+peer.close()
+print("heard")
+"""
+    ASKS = """
+import socket, sys
+with socket.create_connection(("10.99.0.1", int(sys.argv[1]))) as peer:
+    peer.send(b"something")
+    assert peer.recv(1) == b""
+"""
+
+    def test_who_sleeps_in_epoll_hears_of_what_is_added(self):
+        """And datagram sockets stay the kernel's."""
+        port = str(free_port())
+        server = self.start([*RUN, "/usr/bin/python3", "-c", self.WAITS, port], env=environment())
+        self.assert_ok(self.answered(["/usr/bin/python3", "-c", self.ASKS, port], port,
+                                     environment()))
+        served = finish(server, 20)
+        self.assertEqual((served.code, served.output), (0, "heard\n"))
+
     @ecosystem.needs("redis-server", "redis-cli")
     def test_redis(self):
         self.on_each_road(self.redis)

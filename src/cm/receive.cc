@@ -305,7 +305,7 @@ void Manager::Impl::on_rej(Instant now, const Route& back, const CmRej& rej) {
       if (!knows_us) break;  // of an earlier answer to a REQ that was sent again
       explain(fmt::format("{} ended the connection of QP {:#08x}: {}",
                           address_text(c->route.destination), c->local_qpn, reject_text(reason)));
-      emit(*c, EventType::kDisconnected, reason);
+      emit(*c, EventType::kDisconnected);
       return enter_timewait(now, *c, true);
     default:
       break;

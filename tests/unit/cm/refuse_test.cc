@@ -96,6 +96,53 @@ TEST(Refuse, StaleConnection) {
   EXPECT_EQ(rig.b->state(rig.passive), State::kTimewait);
 }
 
+// What listens on loopback trusts its own host; the IP header of a request is only a claim.
+TEST(Refuse, NoLoopbackFromAnotherHost) {
+  static constexpr uint8_t kLoopback[4] = {127, 0, 0, 1};
+  const engine::Gid loopback = engine::Gid::from_ipv4(kLoopback);
+  for (const bool datagrams : {false, true}) {
+    Rig rig;
+    const PortSpace space = datagrams ? PortSpace::kUdp : PortSpace::kTcp;
+    rig.listen(space);
+    ConnectRequest forged = rig.request(space);
+    forged.source_address = forged.destination_address = loopback;
+    ASSERT_TRUE(rig.a->connect(rig.now, forged));
+    rig.exchange();
+    EXPECT_TRUE(rig.b->events().empty());
+    const EventType answer = datagrams ? EventType::kSidrResponse : EventType::kRejected;
+    EXPECT_EQ(Rig::next(*rig.a, answer).status, datagrams ? 1 : kRejInvalidGid);
+    // From this host it is welcome.
+    ConnectRequest own = forged;
+    own.route.source = own.route.destination;
+    own.source_port = 43080;
+    ASSERT_TRUE(rig.a->connect(rig.now, own));
+    for (const OutgoingMad& mad : Rig::taken(*rig.a)) rig.deliver(*rig.b, mad);
+    Rig::next(*rig.b, EventType::kRequest);
+  }
+}
+
+// A client that was killed before it had an answer names no comm id of the listener's; anybody
+// could, so nothing that stands ends by it.
+TEST(Refuse, RejectionWithoutIdsEndsNothingThatStands) {
+  Rig rig;
+  rig.listen();
+  rig.active = *rig.a->connect(rig.now, rig.request());
+  const OutgoingMad req = Rig::taken(*rig.a).at(0);
+  rig.deliver(*rig.b, req);
+  rig.passive = Rig::next(*rig.b, EventType::kRequest).connection;
+  EXPECT_TRUE(rig.b->accept(rig.now, rig.passive, rig.answer(), {}));
+  rig.exchange();
+  Rig::next(*rig.a, EventType::kResponse);
+  EXPECT_TRUE(rig.a->establish(rig.now, rig.active));
+  rig.exchange();
+  Rig::next(*rig.b, EventType::kEstablished);
+  const auto header = wire::load<wire::MadHeader>(req.bytes.data());
+  const uint32_t id = body_of<wire::CmReq>(req.bytes).local_comm_id;
+  rig.deliver(*rig.b, {req.route, make_rej(header.transaction_id, id, 0, 0, kRejTimeout)});
+  EXPECT_TRUE(rig.b->events().empty());
+  EXPECT_EQ(rig.b->state(rig.passive), State::kEstablished);
+}
+
 // A client that is run twice in a row may get the same slot and the same queue pair number.
 TEST(Refuse, TheSameQueuePairIsWelcomeInTimewait) {
   Rig rig;

@@ -160,7 +160,10 @@ TEST_F(LocalLinkTest, StagedPayloadIsTakenFromTheSendersSharedMemory) {
     // Shows that the bytes come from the staging, which was filled before.
     if (chunks != 0) std::fill(message.bytes.begin(), message.bytes.end(), 0);
     std::string verdict = "none";
-    self.link->receive([&](const RxPacket& p) { verdict = judge(p, length); });
+    ASSERT_TRUE(eventually([&] {
+      self.link->receive([&](const RxPacket& p) { verdict = judge(p, length); });
+      return verdict != "none";
+    }));
     EXPECT_EQ(verdict, "ok") << length;
     EXPECT_EQ(chunks, length < 65536 ? 0 : (length + 32767) / 32768);
     if (chunks != 0) staged += length;
@@ -173,7 +176,10 @@ TEST_F(LocalLinkTest, StagedPayloadIsTakenFromTheSendersSharedMemory) {
   ASSERT_TRUE(other.link->stage());
   other.link->flush();
   std::string verdict = "none";
-  self.link->receive([&](const RxPacket& p) { verdict = judge(p, 262144); });
+  ASSERT_TRUE(eventually([&] {
+    self.link->receive([&](const RxPacket& p) { verdict = judge(p, 262144); });
+    return verdict != "none";
+  }));
   EXPECT_EQ(verdict, "ok");
   EXPECT_EQ(self.link->foreign_counters().staged, staged + 32768);
 }
@@ -188,7 +194,10 @@ TEST_F(LocalLinkTest, ARecordThatClaimsFourGigabytesIsDoneAtOnce) {
   ASSERT_TRUE(other.link->send(message.get()));
   other.link->flush();
   uint32_t seen = 0;
-  self.link->receive([&](const RxPacket& p) { seen = p.payload.length; });
+  ASSERT_TRUE(eventually([&] {
+    self.link->receive([&](const RxPacket& p) { seen = p.payload.length; });
+    return seen != 0;
+  }));
   EXPECT_EQ(seen, UINT32_MAX);
   EXPECT_FALSE(other.link->stage());  // its last chunks are not wanted any more
 }
@@ -203,7 +212,10 @@ TEST_F(LocalLinkTest, StagedPayloadIsRefusedOnceTheSenderRevokedIt) {
   other.link->revoke(0x11);
   EXPECT_FALSE(other.link->stage());
   std::string verdict = "none";
-  self.link->receive([&](const RxPacket& p) { verdict = judge(p, 100000); });
+  ASSERT_TRUE(eventually([&] {
+    self.link->receive([&](const RxPacket& p) { verdict = judge(p, 100000); });
+    return verdict != "none";
+  }));
   EXPECT_EQ(verdict, "lost");
 }
 

@@ -207,9 +207,9 @@ class Killed(Pair):
         "timewait": ["TIMEWAIT_EXIT 0"],
     }
     # What the client hears when the listener is killed. A REQ that the listener never read is
-    # repeated after 4.3 s, and then nobody has the port (reason 8). A REP that the client takes from
-    # its queue after the goodbye cannot be answered any more; before it, the connection stands for
-    # that moment.
+    # repeated after 4.3 s, and then nobody has the port (reason 8). A REP that the client takes
+    # from its queue after the goodbye cannot be answered any more; before it, the connection
+    # stands for that moment.
     OF_LISTENER = {
         "REQ sent": ["REJECTED 8"],
         "REQ received": ["REJECTED 28"],

@@ -1,0 +1,51 @@
+// Congestion control of one flow, behind one small interface: what arrived, what was sent, and how
+// fast the next packet may follow. Time is a parameter and nothing keeps a timer of its own: state
+// that changes by itself (alpha decays, rates recover) is brought up to date when somebody asks, so
+// ten thousand flows cost no events.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/time.h"
+
+namespace verbena::engine {
+
+// What one switch on the way wrote into a packet (in-band telemetry, HPCC section 3.1).
+struct Hop {
+  uint64_t bits_per_second = 0;
+  uint64_t transmitted_bytes = 0;  // by the egress port, so far
+  uint64_t queue_bytes = 0;
+  Instant at;
+};
+inline constexpr uint32_t kMaxHops = 8;
+
+struct Acknowledged {
+  uint32_t bytes = 0;            // newly acknowledged payload
+  Duration round_trip;           // of the packet that asked for it; 0 when not known
+  bool ecn_echo = false;         // a CE mark came back with it (BTH BECN)
+  uint64_t next_psn = 0;         // one after the highest acknowledged, free-running
+  uint64_t sent_psn = 0;         // one after the highest sent, free-running
+  std::span<const Hop> hops;     // telemetry that the packet collected, in path order
+};
+
+class CongestionControl {
+ public:
+  virtual ~CongestionControl() = default;
+  virtual void on_cnp(Instant now) = 0;
+  virtual void on_acknowledged(Instant now, const Acknowledged& what) = 0;
+  virtual void on_loss(Instant now) = 0;  // NAK or timeout
+  virtual void on_sent(Instant now, uint32_t wire_bytes) = 0;
+  // Bits per second at `now`, never 0; what wants pacing sends the next packet not before the last
+  // one's wire bytes at this rate.
+  virtual uint64_t rate(Instant now) = 0;
+  // When the rate changes next if nothing arrives; kNever when it does not.
+  virtual Instant next_change(Instant now) = 0;
+  // Payload bytes in flight at most.
+  virtual uint64_t window() const { return UINT64_MAX; }
+  // For reports: DCQCN's alpha and the like, 0..1.
+  virtual double alpha(Instant /*now*/) { return 0; }
+};
+
+}  // namespace verbena::engine

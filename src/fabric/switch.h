@@ -23,6 +23,8 @@ class Switch {
       : network_(network), node_(node), settings_(settings) {}
 
   void finish(std::vector<PortId> ports);  // all links are made
+  // Ports (numbers) that lead toward a host.
+  std::span<const uint16_t> toward(uint32_t host) const { return table_.toward(host); }
   void routes(RouteTable table) { table_ = std::move(table); }
 
   // A frame that came in at `port` is in the switch's hands.

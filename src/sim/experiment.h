@@ -1,0 +1,87 @@
+// A scenario run from beginning to end: the fabric built from it, an adapter on every host, its
+// flows as work requests of queue pairs, and what came out as numbers.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/deadlock.h"
+#include "fabric/network.h"
+#include "scenario/scenario.h"
+#include "sim/adapter.h"
+#include "sim/samples.h"
+
+namespace verbena::sim {
+
+struct FlowResult {
+  fabric::Time start = 0;
+  fabric::Time end = -1;       // -1: not ended
+  fabric::Time alone = 0;      // what it would take on an empty fabric
+  uint64_t received = 0;       // payload bytes at its destination
+  uint64_t received_warm = 0;  // of them before the warm-up ended
+  engine::WcStatus status = engine::WcStatus::kSuccess;
+  bool failed = false;
+  double slowdown() const {
+    return end < 0 || alone == 0 ? 0
+                                 : static_cast<double>(end - start) / static_cast<double>(alone);
+  }
+};
+
+class Experiment {
+ public:
+  explicit Experiment(const scenario::Scenario& scenario);
+  ~Experiment();
+  Experiment(const Experiment&) = delete;
+  Experiment& operator=(const Experiment&) = delete;
+
+  // Runs to the scenario's end, or until `until`. True: it is over.
+  bool run(fabric::Time until = fabric::kForever);
+
+  const scenario::Scenario& scenario() const { return scenario_; }
+  fabric::Network& network() { return network_; }
+  const fabric::Network& network() const { return network_; }
+  Adapter& adapter(uint32_t host) { return *adapters_[host]; }
+  const std::vector<FlowResult>& flows() const { return results_; }
+  const Samples& samples() const { return samples_; }
+  const std::vector<fabric::Deadlock>& deadlocks() const { return deadlocks_; }
+  uint64_t flows_done() const { return done_; }
+  // When the last byte of payload reached a host.
+  fabric::Time last_progress() const { return last_progress_; }
+  // Names for people: "leaf0:3 -> spine1".
+  std::string port_name(fabric::PortId port) const;
+
+ private:
+  struct Live;  // a flow under way
+
+  void build();
+  void plan();
+  void start(uint32_t flow);
+  void post(Live& live);
+  void complete(const engine::WorkCompletion& completion);
+  void finish(uint32_t flow, engine::WcStatus status);
+  void connect(engine::QueuePair& own, const Live& live, bool source);
+  void sample();
+  void look_for_deadlock();
+  void collect_received(uint32_t flow);
+  fabric::Time alone_time(const scenario::Flow& flow) const;
+
+  const scenario::Scenario scenario_;
+  fabric::Network network_;
+  std::vector<std::unique_ptr<Adapter>> adapters_;
+  std::vector<FlowResult> results_;
+  std::vector<std::unique_ptr<Live>> live_;
+  std::vector<std::vector<uint32_t>> followers_;  // flows that wait for this one
+  std::vector<uint32_t> waits_for_;               // how many each still waits for
+  std::vector<uint32_t> hops_;                    // scratch of alone_time
+  Samples samples_;
+  fabric::DeadlockWatch deadlock_watch_;
+  std::vector<fabric::Deadlock> deadlocks_;
+  uint64_t done_ = 0;
+  uint64_t received_before_ = 0;
+  fabric::Time last_progress_ = 0;
+  bool over_ = false;
+};
+
+}  // namespace verbena::sim

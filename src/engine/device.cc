@@ -11,7 +11,6 @@ namespace verbena::engine {
 namespace {
 constexpr uint32_t kMaxQueuePairs = 65535;  // 16-bit index, 0 is not a queue pair
 constexpr uint32_t kMaxSrqs = 65535;
-constexpr uint32_t kQpBudget = 64;          // packets a queue pair may send before the next one
 constexpr size_t kMaxExplanations = 10000;  // between two steps; more are dropped
 }  // namespace
 
@@ -30,6 +29,8 @@ Device::~Device() {
 Result<QueuePair*> Device::create_qp(const QpInit& init) {
   if (init.port >= kMaxPorts)
     return fail(EINVAL, fmt::format("create_qp: port {} of {}", init.port, kMaxPorts));
+  if (init.lane >= kLanes)
+    return fail(EINVAL, fmt::format("create_qp: lane {} of {}", init.lane, kLanes));
   uint32_t index = 0;
   for (uint32_t tried = 0; tried < kMaxQueuePairs; ++tried) {
     uint32_t candidate = next_index_;
@@ -55,7 +56,7 @@ Result<QueuePair*> Device::create_qp(const QpInit& init) {
 void Device::destroy_qp(QueuePair* qp) {
   qp->reset();
   forget(qp);
-  std::erase(ready_, qp);
+  forget_ready(qp);
   std::erase_if(attachments_, [qp](const Attachment& a) { return a.qp == qp; });
   const QpInit& init = qp->init();
   if (init.domain) --init.domain->users;
@@ -73,9 +74,8 @@ void Device::abandon_queue_pairs() {
     qp->reset();
     qp->attributes_.state = QpState::kErr;
     qp->abandoned_ = true;
-    qp->ready_ = false;
+    forget_ready(qp);
   }
-  ready_.clear();
   attachments_.clear();
   events_.clear();
   overrun_.clear();
@@ -183,37 +183,6 @@ void Device::on_time(Instant now) {
 
 Instant Device::next_deadline() const {
   return timers_.empty() ? kNever : timers_[0]->timer_at_;
-}
-
-TransmitResult Device::transmit(Instant now, PacketSink& sink, uint32_t budget) {
-  // One queue pair that a full link refuses must not stop the others: it goes to the back, and the
-  // round ends when everyone left was refused in a row.
-  size_t refused = 0;
-  while (!ready_.empty() && refused < ready_.size()) {
-    if (budget == 0) return TransmitResult::kMore;
-    QueuePair* qp = ready_.front();
-    ready_.pop_front();
-    uint32_t share = std::min(budget, kQpBudget);
-    focus(*qp);
-    TransmitState state = qp->transmit(now, sink, share);
-    if (state == TransmitState::kIdle) {
-      qp->ready_ = false;
-      refused = 0;
-      --budget;
-    } else {
-      ready_.push_back(qp);
-      refused = state == TransmitState::kBlocked ? refused + 1 : 0;
-      if (state == TransmitState::kMore) budget -= share;
-    }
-  }
-  fail_overrun(now);
-  return ready_.empty() ? TransmitResult::kIdle : TransmitResult::kBlocked;
-}
-
-void Device::wake(QueuePair* qp) {
-  if (qp->ready_) return;
-  qp->ready_ = true;
-  ready_.push_back(qp);
 }
 
 // --- reports

@@ -3,11 +3,11 @@
 // Not thread-safe: whoever drives it holds its lock.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/chain.h"
 #include "engine/counters.h"
 #include "engine/event.h"
 #include "engine/queue_pair.h"
@@ -22,6 +22,19 @@ struct DeviceOptions {
   // Payload that a queue pair has in flight on the wire at most, at first: what the peer's socket
   // buffer holds while it is late.
   uint32_t wire_window_bytes = 256 * 1024;
+  // The same in packets, 16..2^22: a fabric that keeps megabytes standing needs more.
+  uint32_t max_window_packets = 512;
+  // An acknowledgement is asked for after this many packets at the latest; 0: the engine's choice.
+  uint32_t ack_interval = 0;
+  // A loss halves the window. Off where congestion control alone decides, as in hardware.
+  bool loss_window = true;
+  // Bytes of a frame around its payload, for pacing; 0: BTH, extension headers and ICRC alone.
+  uint32_t frame_overhead_bytes = 0;
+  // Rate of the port, bit/s: a queue pair whose congestion control allows as much is not paced, as
+  // the port itself is no faster. 0: not known, everyone is paced.
+  uint64_t port_bits_per_second = 0;
+  // Acknowledgements have a class of their own: transmit() leaves them to transmit_answers().
+  bool acknowledgements_apart = false;
 };
 
 inline constexpr uint8_t kMaxPorts = 32;  // verbs devices of one process, counted apart
@@ -71,10 +84,18 @@ class Device {
   // --- data
   void receive(Instant now, const RxPacket& packet);
   void on_time(Instant now);
-  TransmitResult transmit(Instant now, PacketSink& sink, uint32_t budget = 256);
+  // Sends what the queue pairs of the lanes in `lane_mask` have, in turn within a lane, the lowest
+  // lane first. With a budget of 1 exactly one packet leaves, of the next queue pair that has one.
+  TransmitResult transmit(Instant now, PacketSink& sink, uint32_t budget = 256,
+                          uint8_t lane_mask = kAllLanes);
+  // Bit n: a queue pair of lane n wants to send.
+  uint8_t lanes_ready() const { return lanes_ready_; }
+  // With acknowledgements_apart: sends at most `budget` acknowledgements that are owed.
+  TransmitResult transmit_answers(Instant now, PacketSink& sink, uint32_t budget = UINT32_MAX);
+  bool answers_ready() const { return !answering_.empty(); }
   Instant next_deadline() const;
   void arm(CompletionQueue& cq, bool solicited_only);  // and reports the event if it is due
-  bool wants_to_transmit() const { return !ready_.empty(); }
+  bool wants_to_transmit() const { return lanes_ready_ != 0; }
 
   // --- reports. Taken by swapping, after each step.
   std::vector<Event>& events() { return events_; }
@@ -96,6 +117,7 @@ class Device {
 
   // Called by queue pairs.
   void wake(QueuePair* qp);
+  void owe_answer(QueuePair* qp);
   void update_timer(QueuePair* qp);
   void focus(const QueuePair& qp) { port_ = qp.init().port; }  // whose port counts from here on
   void push_completion(CompletionQueue* cq, const WorkCompletion& completion, bool solicited);
@@ -105,6 +127,10 @@ class Device {
     Gid group;
     QueuePair* qp;
   };
+  using Ready = Chain<QueuePair, &QueuePair::ready_>;
+  using Answering = Chain<QueuePair, &QueuePair::answering_>;
+  TransmitResult transmit_lane(Instant now, PacketSink& sink, uint32_t& budget, uint8_t lane);
+  void forget_ready(QueuePair* qp);
   QueuePair* first_receiver(const RxPacket& packet);
   void sift_up(size_t slot);
   void sift_down(size_t slot);
@@ -116,7 +142,9 @@ class Device {
   uint32_t next_index_ = 1;  // not reused soon: an old number must not meet a new owner
   std::vector<SharedReceiveQueue*> srqs_;
   std::vector<Attachment> attachments_;
-  std::deque<QueuePair*> ready_;
+  Ready ready_[kLanes];
+  uint8_t lanes_ready_ = 0;         // bit n: ready_[n] is not empty
+  Answering answering_;             // owe an acknowledgement that leaves apart
   std::vector<QueuePair*> timers_;  // binary heap by timer_at_
   std::vector<Event> events_;
   std::vector<std::string> explanations_;

@@ -221,8 +221,35 @@ TransmitState QueuePair::transmit(Instant now, PacketSink& sink, uint32_t budget
   return result;
 }
 
+TransmitState QueuePair::transmit_answers(PacketSink& sink, uint32_t& budget) {
+  return responder_.transmit_answers(sink, budget);
+}
+
+void QueuePair::sent(Instant now, const TxPacket& packet) {
+  uint32_t length = packet.payload.length;
+  Counters& counters = device_.counters();
+  counters_.packets_sent += wire_packets(packet.path_mtu, length);
+  counters_.bytes_sent += length;
+  counters.port_xmit_packets += wire_packets(packet.path_mtu, length);
+  counters.port_xmit_data += length;
+  if (!pacing_) return;
+  size_t around = device_.options().frame_overhead_bytes;
+  if (around == 0)
+    around = wire::opcode_info(packet.header.opcode).header_length + packet.header.pad_count +
+             wire::kIcrcBytes;
+  pacing_->sent(now, length + static_cast<uint32_t>(around));
+}
+
+void QueuePair::congestion(std::unique_ptr<CongestionControl> control) {
+  pacing_ =
+      control ? std::make_unique<Pacing>(std::move(control), device_.options().port_bits_per_second)
+              : nullptr;
+  device_.update_timer(this);
+}
+
 void QueuePair::on_time(Instant now) {
   requester_.on_time(now);
+  if (pacing_ && pacing_->expire(now)) wake();
   device_.update_timer(this);
 }
 
@@ -436,6 +463,7 @@ void QueuePair::reset() {
   comm_established_ = false;
   last_wqe_reported_ = posted_flush_told_ = false;
   attributes_ = QpAttributes{};
+  pacing_.reset();
   for (CompletionQueue* cq : {init_.send_cq, init_.receive_cq})
     if (cq) cq->forget(qpn_);
   device_.update_timer(this);

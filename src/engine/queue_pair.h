@@ -2,14 +2,17 @@
 // the rest of the house sees; the protocol lives in requester*.cc, responder*.cc, datagram.cc.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "engine/address.h"
+#include "engine/chain.h"
 #include "engine/completion_queue.h"
 #include "engine/counters.h"
+#include "engine/pacing.h"
 #include "engine/requester.h"
 #include "engine/responder.h"
 #include "engine/shared_receive_queue.h"
@@ -35,6 +38,11 @@ constexpr wire::Transport transport_of(QpType type) {
   return wire::Transport::kRc;
 }
 
+// Queue pairs of one lane share a turn; whoever drives the device decides between lanes (a fabric's
+// host: its priorities).
+inline constexpr uint8_t kLanes = 8;
+inline constexpr uint8_t kAllLanes = 0xff;
+
 struct QpInit {
   QpType type = QpType::kRc;
   memory::ProtectionDomain* domain = nullptr;  // not for XRC receive
@@ -47,6 +55,7 @@ struct QpInit {
   uint32_t receive_sges = 0;
   bool signal_all = false;  // sq_sig_all
   uint8_t port = 0;         // whose counters it moves, below kMaxPorts
+  uint8_t lane = 0;         // below kLanes
   // What the device of this queue pair can do.
   uint32_t port_mtu = 4096;           // bytes: largest path MTU and datagram
   uint32_t max_rd_atomic = 128;       // READs and atomics outstanding as requester
@@ -127,7 +136,18 @@ class QueuePair {
   // Runs the timer that expired: RNR wait or acknowledgement timeout (IBA 9.7.6.1.3, 9.7.5.2.8).
   // Nothing happens before next_deadline().
   void on_time(Instant now);
-  Instant next_deadline() const { return requester_.deadline(); }
+  Instant next_deadline() const {
+    Instant deadline = requester_.deadline();
+    return pacing_ ? std::min(deadline, pacing_->wakes_at()) : deadline;
+  }
+  // With acknowledgements_apart: sends the acknowledgements that stand first among the responses.
+  TransmitState transmit_answers(PacketSink& sink, uint32_t& budget);
+
+  // How fast requests and READ responses leave. Null: as fast as the port. To be set before RTS;
+  // RESET takes it away.
+  void congestion(std::unique_ptr<CongestionControl> control);
+  // The control in use; null when there is none.
+  CongestionControl* congestion() const { return pacing_ ? &pacing_->control() : nullptr; }
 
   // Moves to ERR and flushes everything posted, in order (IBA 10.3.1). `now` stamps completions,
   // `cause` goes into the log beside their number.
@@ -162,6 +182,10 @@ class QueuePair {
   // "QP 0x010001 (192.0.2.2)": the other end of a connection.
   std::string peer() const;
   void reset();
+  // Counts a packet that carries data, or asks for some, and has left.
+  void sent(Instant now, const TxPacket& packet);
+  // Whether a packet that carries data may leave now; if not, a timer wakes the queue pair.
+  bool paced(Instant now) { return pacing_ && !pacing_->allows(now); }
   void wake();  // puts the queue pair on the device's ready list
   void complete_send(Instant now, const SendWork& work, WcStatus status);
   // Completes the taken receive work request.
@@ -201,13 +225,15 @@ class QueuePair {
   Requester requester_;
   Responder responder_;
   Psn datagram_psn_;
+  std::unique_ptr<Pacing> pacing_;  // null without congestion control
 
   QpCounters counters_;
 
   bool abandoned_ = false;
-  bool ready_ = false;            // on the device's ready list
-  Instant timer_at_ = kNever;     // key in the device's timer heap
-  size_t timer_slot_ = SIZE_MAX;  // place in it; SIZE_MAX: not in the heap
+  ChainLink<QueuePair> ready_;      // on the device's ready list of its lane
+  ChainLink<QueuePair> answering_;  // on its list of those that owe acknowledgements
+  Instant timer_at_ = kNever;       // key in the device's timer heap
+  size_t timer_slot_ = SIZE_MAX;    // place in it; SIZE_MAX: not in the heap
   bool comm_established_ = false;
   bool last_wqe_reported_ = false;
   bool posted_flush_told_ = false;  // in this stay in ERR or SQE

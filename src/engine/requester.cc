@@ -12,10 +12,10 @@ namespace verbena::engine {
 
 namespace {
 
-// PSNs in flight at most; on the local path the ring is the bound.
-constexpr uint32_t kMaxWindowPackets = 512;
+// PSNs in flight at most on the local path, where the ring is the bound.
 constexpr uint32_t kLocalWindowPackets = 1024;
-constexpr uint32_t kMinWindowPackets = 16;  // however often packets are lost
+constexpr uint32_t kMinWindowPackets = 16;         // however often packets are lost
+constexpr uint32_t kMostWindowPackets = 1u << 22;  // half of what PSNs can tell apart
 // A long READ is asked for in pieces of this many packets, at places fixed by its first PSN: the
 // responses in flight stay bounded, and a repeated request meets the piece the peer remembers.
 constexpr uint32_t kWireReadPackets = 64;
@@ -77,11 +77,13 @@ void Requester::start(Psn first) {
   reads_.reserve(qp_.attributes_.max_rd_atomic);
   uint32_t bytes = qp_.packet_bytes();
   bool local = bytes == kLocalPathMtu;
-  uint32_t wire_packets = qp_.device_.options().wire_window_bytes / bytes;
-  most_packets_ =
-      local ? kLocalWindowPackets : std::clamp(wire_packets, kMinWindowPackets, kMaxWindowPackets);
+  const DeviceOptions& options = qp_.device_.options();
+  uint32_t most = std::clamp(options.max_window_packets, kMinWindowPackets, kMostWindowPackets);
+  most_packets_ = local ? kLocalWindowPackets
+                        : std::clamp(options.wire_window_bytes / bytes, kMinWindowPackets, most);
   ack_interval_ = local ? kLocalAckInterval
                         : std::min(kMaxWireAckInterval, kDatagramBytes / (bytes + kHeaderBytes));
+  if (!local && options.ack_interval != 0) ack_interval_ = options.ack_interval;
   window_packets_ = allowed_packets_ = most_packets_;
   acknowledged_ = 0;
   reload_retries();
@@ -174,6 +176,7 @@ Requester::Gate Requester::admit(Instant now, SendWork& work) {
     uint32_t packets = work.started ? chunk_packets(work, offset_) : 1;
     if (in_flight > 0 && in_flight + packets > allowed_packets_) return Gate::kWait;
   }
+  if (qp_.pacing_ && !pace_admits(now, work)) return Gate::kWait;
   return Gate::kOpen;
 }
 
@@ -233,10 +236,7 @@ Requester::Gate Requester::send_next(Instant now, SendWork& work, PacketSink& si
     arm_timer(now);
     return Gate::kWait;
   }
-  qp_.counters_.packets_sent += wire_packets(packet.path_mtu, payload_length);
-  qp_.counters_.bytes_sent += payload_length;
-  qp_.device_.counters().port_xmit_packets += wire_packets(packet.path_mtu, payload_length);
-  qp_.device_.counters().port_xmit_data += payload_length;
+  qp_.sent(now, packet);
   sent(now, work, packets);
   return Gate::kOpen;
 }
@@ -254,7 +254,8 @@ void Requester::build_message(const SendWork& work, TxPacket& packet, uint32_t& 
   auto in_flight = static_cast<uint32_t>(packet.header.psn.distance(una_));
   packet.header.ack_request =
       qp_.is_reliable() &&
-      (last || since_ack_request_ + 1 >= ack_interval_ || in_flight + 1 >= allowed_packets_);
+      (last || since_ack_request_ + 1 >= ack_interval_ || in_flight + 1 >= allowed_packets_ ||
+       (qp_.pacing_ && !qp_.pacing_->window_open(payload_length + bytes)));
   if (is_write(work.opcode) && first)
     packet.header.reth = {work.target.remote.address, work.target.remote.rkey, work.length};
   if (last && (work.opcode == WrOpcode::kSendWithImm || work.opcode == WrOpcode::kRdmaWriteWithImm))
@@ -343,6 +344,7 @@ void Requester::sent(Instant now, SendWork& work, uint32_t packets) {
   if (!fresh && work.opcode == WrOpcode::kRdmaRead && offset_ + packets != chunk_end(work, offset_))
     split_ = true;
   if (asks) reads_.push_back(end - 1);
+  if (qp_.pacing_ && !asks) qp_.pacing_->add_in_flight(payload_bytes(work, offset_, offset_ + 1));
   ++since_ack_request_;
   offset_ += packets;
   if (asks || offset_ == work.packets || since_ack_request_ >= ack_interval_)
@@ -352,6 +354,7 @@ void Requester::sent(Instant now, SendWork& work, uint32_t packets) {
     offset_ = 0;
     if (!qp_.is_reliable()) {  // UC: done when it has left
       una_ = sent_limit_;
+      if (qp_.pacing_) qp_.pacing_->in_flight(0);
       complete_head_run(now);
       return;
     }
@@ -380,6 +383,7 @@ void Requester::arm_timer(Instant now) {
 // Makes `psn` the next one to transmit.
 void Requester::seek(Psn psn) {
   const SendQueue& queue = qp_.send_queue_;
+  if (qp_.pacing_) qp_.pacing_->in_flight(payload_between(una_, psn));
   offset_ = 0;
   for (next_ = queue.head(); next_ != queue.tail(); ++next_) {
     const SendWork& work = queue.at(next_);
@@ -400,6 +404,7 @@ uint32_t Requester::flush(Instant now) {
     queue.pop();
   }
   una_ = sent_limit_;
+  if (qp_.pacing_) qp_.pacing_->in_flight(0);
   next_ = queue.tail();
   offset_ = 0;
   reads_.clear();

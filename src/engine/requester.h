@@ -62,12 +62,18 @@ class Requester {
   void arm_timer(Instant now);
   void seek(Psn psn);
 
+  // --- requester_pacing.cc: what congestion control asks
+  bool pace_admits(Instant now, const SendWork& work);
+  uint32_t payload_bytes(const SendWork& work, uint32_t from, uint32_t to) const;
+  uint64_t payload_between(Psn from, Psn to) const;
+
   // --- local_operations.cc: bind and invalidate never reach the wire
   bool run_local(Instant now, SendWork& work);
   bool bind_window(const SendWork& work, std::string& why);
   bool invalidate(const SendWork& work, std::string& why);
 
   // --- requester_response.cc: what comes back
+  void take(Instant now, const RxPacket& packet);
   void on_acknowledge(Instant now, const RxPacket& packet);
   void on_read_response(Instant now, const RxPacket& packet);
   void on_atomic_response(Instant now, const RxPacket& packet);

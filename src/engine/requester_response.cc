@@ -12,6 +12,13 @@
 namespace verbena::engine {
 
 void Requester::receive(Instant now, const RxPacket& packet) {
+  if (!qp_.pacing_) return take(now, packet);
+  qp_.pacing_->arrived(packet.header.becn, packet.telemetry);
+  take(now, packet);
+  qp_.pacing_->arrival_done(now, static_cast<uint32_t>(sent_limit_.distance(una_)));
+}
+
+void Requester::take(Instant now, const RxPacket& packet) {
   const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
   if (info.has(wire::Header::kAeth)) update_credits(packet);
   Psn psn = packet.header.psn;
@@ -97,7 +104,11 @@ bool Requester::acknowledge_before(Instant now, Psn psn) {
 }
 
 void Requester::advance(Instant now, Psn psn) {
-  widen(static_cast<uint32_t>(psn.distance(una_)));
+  auto packets = static_cast<uint32_t>(psn.distance(una_));
+  widen(packets);
+  if (qp_.pacing_)
+    qp_.pacing_->acknowledged(now, packets, static_cast<uint32_t>(payload_between(una_, psn)),
+                              static_cast<uint32_t>(sent_limit_.distance(psn)));
   una_ = psn;
   while (!reads_.empty() && reads_.front().before(una_)) reads_.erase(reads_.begin());
   reload_retries();
@@ -335,7 +346,8 @@ bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause
     return false;
   }
   --retries_left_;
-  narrow();
+  if (qp_.device_.options().loss_window) narrow();
+  if (qp_.pacing_) qp_.pacing_->control().on_loss(now);
   repeat(now, psn);
   return true;
 }
@@ -364,7 +376,7 @@ void Requester::on_time(Instant now) {
   gap_reported_ = false;
   // Try with one packet first: whoever lost the whole flight will lose it again, and losses that
   // come regularly would always meet the same packet.
-  allowed_packets_ = 1;
+  if (qp_.device_.options().loss_window) allowed_packets_ = 1;
   go_back(now, una_, WcStatus::kRetryExcErr, "no acknowledgement within the timeout");
 }
 

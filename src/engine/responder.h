@@ -50,6 +50,8 @@ class Responder {
   void resize(uint32_t depth);               // SQD: max_dest_rd_atomic changed
   void receive(Instant now, const RxPacket& packet);
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
+  // The acknowledgements before the first response of another kind.
+  TransmitState transmit_answers(PacketSink& sink, uint32_t& budget);
   // The queue pair is in error: nothing more is answered, except up to the NAK that says why.
   void stop();
   // `srq` is going away; a message on its way into it has lost its place.
@@ -127,6 +129,7 @@ class Responder {
   uint8_t save(wire::Operation operation, Psn first, Psn last);
   int find_resource(Psn psn) const;
   uint8_t credits() const;
+  void pop_response();  // the first was sent to its end
   bool send_answer(const Response& response, PacketSink& sink);
   bool send_read(Instant now, Response& response, PacketSink& sink, bool& blocked);
   void fail_read(Instant now, Response& response, memory::KeyError error);

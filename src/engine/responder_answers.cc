@@ -57,7 +57,6 @@ Responder::Response* Responder::insert_response(Psn psn) {
   response(at) = Response{};
   response(at).psn = psn;
   response(at).msn = msn_;
-  qp_.wake();
   return &response(at);
 }
 
@@ -79,8 +78,14 @@ void Responder::queue_ack(uint8_t syndrome, Psn psn) {
     Response& last = response(response_count_ - 1);
     if (last.kind == Response::kAcknowledge && !psn.before(last.psn)) to = &last;
   }
-  if (!to) to = insert_response(psn);
-  if (!to) return;
+  if (!to) {
+    to = insert_response(psn);
+    if (!to) return;
+    if (qp_.device_.options().acknowledgements_apart)
+      qp_.device_.owe_answer(&qp_);
+    else
+      qp_.wake();
+  }
   to->kind = Response::kAcknowledge;
   to->syndrome = syndrome;
   to->psn = psn;
@@ -97,6 +102,7 @@ bool Responder::owes_sequence_nak() {
 void Responder::queue_answer(uint8_t resource, Psn psn, uint32_t offset, uint32_t length) {
   Response* to = insert_response(psn);
   if (!to) return;
+  qp_.wake();
   wire::Operation operation = resources_[resource].operation;
   bool atomic =
       operation == wire::Operation::kCompareSwap || operation == wire::Operation::kFetchAdd;
@@ -200,19 +206,43 @@ TransmitState Responder::transmit(Instant now, PacketSink& sink, uint32_t& budge
     Response& next = responses_[response_head_];
     bool done = true;
     if (next.kind == Response::kRead) {
+      if (qp_.paced(now)) return TransmitState::kIdle;
       bool blocked = false;
       done = send_read(now, next, sink, blocked);
       if (blocked) return TransmitState::kBlocked;
+    } else if (next.kind == Response::kAcknowledge &&
+               qp_.device_.options().acknowledgements_apart) {
+      qp_.device_.owe_answer(&qp_);
+      return TransmitState::kIdle;
     } else if (!send_answer(next, sink)) {
       return TransmitState::kBlocked;
     }
     --budget;
-    if (!done) continue;
-    if (next.kind != Response::kAcknowledge) resources_[next.resource].answered = true;
-    response_head_ = (response_head_ + 1) % static_cast<uint32_t>(responses_.size());
-    --response_count_;
+    if (done) pop_response();
   }
   return TransmitState::kIdle;
+}
+
+TransmitState Responder::transmit_answers(PacketSink& sink, uint32_t& budget) {
+  while (response_count_ > 0) {
+    const Response& next = responses_[response_head_];
+    if (next.kind != Response::kAcknowledge) {
+      qp_.wake();  // its turn is in the lane; what is behind it comes after it
+      return TransmitState::kIdle;
+    }
+    if (budget == 0) return TransmitState::kMore;
+    if (!send_answer(next, sink)) return TransmitState::kBlocked;
+    --budget;
+    pop_response();
+  }
+  return TransmitState::kIdle;
+}
+
+void Responder::pop_response() {
+  const Response& gone = responses_[response_head_];
+  if (gone.kind != Response::kAcknowledge) resources_[gone.resource].answered = true;
+  response_head_ = (response_head_ + 1) % static_cast<uint32_t>(responses_.size());
+  --response_count_;
 }
 
 bool Responder::send_answer(const Response& response, PacketSink& sink) {
@@ -298,10 +328,7 @@ bool Responder::send_read(Instant now, Response& response, PacketSink& sink, boo
     blocked = true;
     return false;
   }
-  qp_.counters_.packets_sent += wire_packets(packet.path_mtu, length);
-  qp_.counters_.bytes_sent += length;
-  qp_.device_.counters().port_xmit_packets += wire_packets(packet.path_mtu, length);
-  qp_.device_.counters().port_xmit_data += length;
+  qp_.sent(now, packet);
   response.started = true;
   response.psn += 1;
   response.offset += length;

@@ -9,6 +9,8 @@
 
 namespace verbena::engine {
 
+struct Telemetry;
+
 // One packet leaving. Everything it points to stays valid during PacketSink::send(); when
 // `by_reference` is true the payload bytes also stay unchanged until the peer acknowledges (RC
 // requests) or fetches them (READ responses): a same-host link may pass addresses, the wire may
@@ -24,6 +26,8 @@ struct TxPacket {
   uint8_t path_mtu = 0;
   uint32_t source_qpn = 0;  // the sending queue pair (entropy for the UDP source port)
   uint32_t region_key = 0;  // READ responses: key of the region the bytes lie in, else 0
+  // Acknowledgements: what the acknowledged packet collected on its way. Null where nobody asks.
+  const Telemetry* telemetry = nullptr;
 };
 
 class PacketSink {
@@ -45,6 +49,8 @@ struct RxPacket {
   uint8_t traffic_class = 0;  // IPv4 TOS / IPv6 traffic class, with the ECN bits
   uint8_t hop_limit = 64;
   bool multicast = false;
+  // What this packet collected or, an acknowledgement, brings back.
+  const Telemetry* telemetry = nullptr;
 };
 
 }  // namespace verbena::engine

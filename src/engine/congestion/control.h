@@ -21,13 +21,19 @@ struct Hop {
 };
 inline constexpr uint32_t kMaxHops = 8;
 
+// The hops of one packet, in path order. Beside a packet because few packets have it.
+struct Telemetry {
+  Hop hops[kMaxHops];
+  uint32_t count = 0;  // at most kMaxHops
+};
+
 struct Acknowledged {
-  uint32_t bytes = 0;            // newly acknowledged payload
-  Duration round_trip;           // of the packet that asked for it; 0 when not known
-  bool ecn_echo = false;         // a CE mark came back with it (BTH BECN)
-  uint64_t next_psn = 0;         // one after the highest acknowledged, free-running
-  uint64_t sent_psn = 0;         // one after the highest sent, free-running
-  std::span<const Hop> hops;     // telemetry that the packet collected, in path order
+  uint32_t bytes = 0;         // newly acknowledged payload
+  Duration round_trip;        // of the packet that asked for it; 0 when not known
+  bool ecn_echo = false;      // a CE mark came back with it (BTH BECN)
+  uint64_t next_psn = 0;      // one after the highest acknowledged, free-running
+  uint64_t sent_psn = 0;      // one after the highest sent, free-running
+  std::span<const Hop> hops;  // telemetry that the packet collected, in path order
 };
 
 class CongestionControl {
@@ -37,7 +43,7 @@ class CongestionControl {
   virtual void on_acknowledged(Instant now, const Acknowledged& what) = 0;
   virtual void on_loss(Instant now) = 0;  // NAK or timeout
   virtual void on_sent(Instant now, uint32_t wire_bytes) = 0;
-  // Bits per second at `now`, never 0; what wants pacing sends the next packet not before the last
+  // Bits per second at `now`, 1..10^15; what wants pacing sends the next packet not before the last
   // one's wire bytes at this rate.
   virtual uint64_t rate(Instant now) = 0;
   // When the rate changes next if nothing arrives; kNever when it does not.

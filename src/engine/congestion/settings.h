@@ -38,9 +38,9 @@ struct DcqcnSettings {
   uint64_t rpg_ai_rate = 5'000'000;             // bit/s
   uint64_t rpg_hai_rate = 50'000'000;           // bit/s
   uint32_t rpg_gd = 11;                         // cut = alpha_int / 2^gd
-  uint32_t rpg_min_dec_fac = 50;                // percent of the old rate that a cut leaves at least
-  uint64_t rpg_min_rate = 1'000'000;            // bit/s
-  uint64_t rate_to_set_on_first_cnp = 0;        // bit/s; 0: leave
+  uint32_t rpg_min_dec_fac = 50;          // percent of the old rate that a cut leaves at least
+  uint64_t rpg_min_rate = 1'000'000;      // bit/s
+  uint64_t rate_to_set_on_first_cnp = 0;  // bit/s; 0: leave
   Duration rate_reduce_monitor_period = microseconds(4);  // at most one cut in it
   uint32_t initial_alpha_value = 1023;                    // of 1024
   uint32_t dce_tcp_g = 1019;                              // of 1024: share that alpha keeps
@@ -57,9 +57,9 @@ struct SwiftSettings {
   uint32_t hops = 3;               // that the base is scaled for
   double additive_increase = 1.0;  // packets a round trip
   double beta = 0.8;
-  double max_decrease = 0.5;       // share of the window
+  double max_decrease = 0.5;  // share of the window
   double flow_scale_range_us = 20;
-  double min_window = 0.01;        // packets
+  double min_window = 0.01;  // packets
   double max_window = 512;
 };
 

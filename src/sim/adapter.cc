@@ -21,7 +21,8 @@ uint32_t host_of(const engine::Gid& gid) {
   return (uint32_t{gid.bytes[13]} << 16 | uint32_t{gid.bytes[14]} << 8 | gid.bytes[15]) - 1;
 }
 
-engine::DeviceOptions device_options(const scenario::Adapter& settings, uint64_t seed) {
+engine::DeviceOptions device_options(const scenario::Adapter& settings,
+                                     uint64_t bits_per_second, uint64_t seed) {
   engine::DeviceOptions options;
   options.seed = seed;
   options.wire_window_bytes = static_cast<uint32_t>(
@@ -34,7 +35,8 @@ engine::DeviceOptions device_options(const scenario::Adapter& settings, uint64_t
       settings.header_bytes != 0
           ? settings.header_bytes
           : kEthernetBytes + kIpUdpBytes + wire::kBthBytes + wire::kIcrcBytes + kFcsBytes;
-  options.notification = settings.congestion.np;
+  options.port_bits_per_second = bits_per_second;
+  options.acknowledgements_apart = settings.ack_priority != scenario::Adapter::kSame;
   return options;
 }
 
@@ -48,11 +50,11 @@ engine::Gid fabric_gid(uint32_t host) {
 }
 
 Adapter::Adapter(fabric::Network& network, uint32_t host, const scenario::Host& settings,
-                 uint64_t /*bits_per_second*/, uint64_t seed)
+                 uint64_t bits_per_second, uint64_t seed)
     : network_(network),
       host_(host),
       settings_(settings.adapter),
-      device_(std::make_unique<engine::Device>(device_options(settings.adapter, seed))),
+      device_(std::make_unique<engine::Device>(device_options(settings.adapter, bits_per_second, seed))),
       completions_(std::make_unique<engine::CompletionQueue>(kCompletions)),
       scheduler_(settings.port.queues),
       gid_(fabric_gid(host)) {
@@ -184,9 +186,7 @@ void Adapter::kick() {
 
 void Adapter::after_step() {
   to_queue_ = true;
-  device_->transmit_notifications(fabric::instant(network_.now()), *this);
-  if (settings_.ack_priority != scenario::Adapter::kSame)
-    device_->transmit_answers(fabric::instant(network_.now()), *this);
+  device_->transmit_answers(fabric::instant(network_.now()), *this);
   to_queue_ = false;
   while (const engine::WorkCompletion* front = completions_->front()) {
     engine::WorkCompletion completion = *front;

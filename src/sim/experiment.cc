@@ -170,10 +170,6 @@ void Experiment::start(uint32_t index) {
   }
   for (bool source : {true, false}) {
     engine::QueuePair& own = source ? *live->source : *live->destination;
-    Adapter& adapter = *adapters_[source ? flow.source : flow.destination];
-    uint64_t rate = network_.port(network_.host_port(source ? flow.source : flow.destination))
-                        .link.bits_per_second;
-    own.congestion(engine::make_control(adapter.settings().congestion, rate));
     connect(own, *live, source);
   }
   live_[index] = std::move(live);

@@ -33,15 +33,18 @@ TEST_P(StandingQueue, IsThatOfTheClosedForm) {
   }
   star.host(n).keep = false;
   star.network.run(6 * kMillisecond);
-  double sum = 0;
+  double shared = 0, queue = 0;
   constexpr int kSamples = 500;
+  const SharedBuffer& buffer = star.network.switch_at(0).buffer();
   for (int i = 0; i < kSamples; ++i) {
     star.network.run(star.network.now() + 4 * kMicrosecond);
-    sum += static_cast<double>(star.network.port(star.egress(n)).queued_bytes());
+    shared += static_cast<double>(buffer.shared_used());
+    queue += static_cast<double>(star.network.port(star.egress(n)).queued_bytes());
   }
-  double pool = static_cast<double>(star.network.switch_at(0).buffer().pool());
-  double expected = n * 0.125 / (1 + n * 0.125) * pool;
-  EXPECT_NEAR(sum / kSamples / expected, 1.0, 0.01);
+  double expected = n * 0.125 / (1 + n * 0.125) * static_cast<double>(buffer.pool());
+  EXPECT_NEAR(shared / kSamples / expected, 1.0, 0.01);
+  // What was under way when the pauses left lies on top, in the headroom.
+  EXPECT_LT(queue / kSamples, expected * 1.01 + n * 40'000.0);
   EXPECT_EQ(all_drops(star.network), 0u);
 }
 INSTANTIATE_TEST_SUITE_P(Senders, StandingQueue, testing::Values(2, 4, 8, 16));
@@ -51,14 +54,17 @@ TEST(Headroom, TooLittleLosesWhatWasUnderWay) {
   SwitchSettings settings = lossless_switch(0.125, 400'000);
   uint64_t needed = 2 * 12'500 + 2 * 1048 + 64;
   for (bool enough : {true, false}) {
-    settings.port.groups[3].headroom_bytes = enough ? needed + 1048 : needed / 2;
+    settings.port.groups[3].headroom_bytes = enough ? needed + 1048 : needed / 4;
     Star star(3, settings);
     for (uint32_t h : {0u, 1u}) star.host(h).send(2, 3000);
     star.network.run(5 * kMillisecond);
     EXPECT_EQ(all_drops(star.network) == 0, enough);
     uint64_t most = star.network.switch_at(0).buffer().most_headroom(0, 3);
     EXPECT_LE(most, needed + 1048);
-    if (enough) EXPECT_GT(most, 20'000u);
+    // Half of it leaves again at once: two share the port.
+    if (enough) {
+      EXPECT_GT(most, needed / 2 - 1048);
+    }
     EXPECT_EQ(star.host(2).arrivals.size() + all_drops(star.network), 6000u);
     const PortCounters& counters = star.network.port(star.egress(0)).counters;
     EXPECT_EQ(counters.lossless_drops == 0, enough);
@@ -194,7 +200,8 @@ TEST(Pause, LateResponseNeedsMoreHeadroom) {
     EXPECT_EQ(all_drops(star.network), 0u);
     most[i] = star.network.switch_at(0).buffer().most_headroom(0, 3);
   }
-  EXPECT_NEAR(static_cast<double>(most[1] - most[0]), 25'000, 2'200);
+  // Two microseconds at line rate, half of which leaves again.
+  EXPECT_NEAR(static_cast<double>(most[1] - most[0]), 12'500, 1'100);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -63,6 +64,8 @@ FlowClass describe(const Experiment& experiment, std::string name,
   out.slowdown_p95 = percentile(slow, 0.95);
   out.slowdown_p99 = percentile(slow, 0.99);
   if (last > first) out.goodput_gbps = bytes * 8e3 / static_cast<double>(last - first);
+  out.fct_us = std::move(times);
+  out.slowdown = std::move(slow);
   return out;
 }
 

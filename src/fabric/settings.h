@@ -59,6 +59,8 @@ struct PfcSettings {
   bool expires = true;   // false: a pause lasts until its XON (as in the HPCC simulator)
   double refresh = 0.5;  // an XOFF that lasts is sent again after this share of its time
   Time response = 0;     // from the frame's arrival to its effect
+  // What headroom was computed for ("cable-length", CABLE_LENGTH); 0: the link's own length.
+  double cable_metres = 0;
 };
 
 // A queue that is paused although it has data, for too long. Two machines, by vendor.

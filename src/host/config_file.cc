@@ -12,14 +12,7 @@
 #include <algorithm>
 #include <limits>
 
-// The parser asserts what a malformed file can break ("[["), and behind each such assertion stands
-// the check that gives an error. Without NDEBUG, which would turn them into promises to the
-// compiler.
-#undef NDEBUG
-#define TOML_ASSERT(expression) static_cast<void>(sizeof(!(expression)))
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
+#include "base/toml.h"
 
 namespace verbena::host {
 namespace {
@@ -60,31 +53,12 @@ constexpr LimitKey kLimitKeys[] = {
     {"max_mw", &Limits::max_mw, 0, 65535},
 };
 
-std::string type_name(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::string:
-      return "a string";
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a float";
-    case toml::node_type::boolean:
-      return "a boolean";
-    case toml::node_type::array:
-      return "an array";
-    case toml::node_type::table:
-      return "a table";
-    default:
-      return "a date or time";
-  }
-}
-
 Status read_number(const Reader& in, std::string_view key, const toml::node& node, uint64_t min,
                    uint64_t max, uint64_t& out) {
   const auto value = node.value_exact<int64_t>();
   if (!value)
     return in.error(node.source(), fmt::format("{} is {}; write an integer from {} to {}", key,
-                                               type_name(node), min, max));
+                                               toml_type_name(node), min, max));
   if (*value < 0 || static_cast<uint64_t>(*value) < min || static_cast<uint64_t>(*value) > max)
     return in.error(node.source(),
                     fmt::format("{} is {}; it may be {} to {}", key, *value, min, max));
@@ -303,11 +277,7 @@ Status read_devices(const Reader& in, const toml::node& node, ConfigFile& file) 
 Result<ConfigFile> parse_config(std::string_view text, const std::string& path) {
   const Reader in{path};
   toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) {
-    const toml::parse_error& bad = parsed.error();
-    return fail(EINVAL, fmt::format("{}:{}: not valid TOML: {}", path, bad.source().begin.line,
-                                    bad.description()));
-  }
+  if (!parsed) return fail(EINVAL, toml_syntax_message(path, parsed.error()));
   const toml::table& root = parsed.table();
   ConfigFile file{.path = path};
   for (auto&& [key, value] : root) {

@@ -45,14 +45,14 @@ struct Adapter {
   uint32_t path_mtu = 1024;  // 256..4096 bytes of payload in a packet
   uint8_t dscp = 26;         // of RoCE data; ECT(0) is set beside it when congestion control wants
   bool ect = true;
-  uint8_t priority = 3;      // PCP, and the adapter's own class
-  bool selective_repeat = false;    // toward peers that have it too; else go-back-N
-  uint32_t reorder_packets = 512;   // held back at most while one is missing
-  uint8_t timeout = 14;      // local ACK timeout code: 4.096 us * 2^timeout; 0: none
+  uint8_t priority = 3;            // PCP, and the adapter's own class
+  bool selective_repeat = false;   // toward peers that have it too; else go-back-N
+  uint32_t reorder_packets = 512;  // held back at most while one is missing
+  uint8_t timeout = 14;            // local ACK timeout code: 4.096 us * 2^timeout; 0: none
   uint8_t retry_count = 7;
   uint8_t rnr_retry = 7;
-  uint64_t window_bytes = 0;        // payload in flight of one queue pair; 0: no limit
-  uint32_t ack_every = 0;           // packets; 0: the engine's own choice
+  uint64_t window_bytes = 0;  // payload in flight of one queue pair; 0: no limit
+  uint32_t ack_every = 0;     // packets; 0: the engine's own choice
   // Acknowledgements in a class of their own (the HPCC simulator's highest), or kSame as hardware.
   static constexpr uint8_t kSame = 0xff;
   uint8_t ack_priority = kSame;
@@ -60,7 +60,7 @@ struct Adapter {
   // an acknowledgement.
   uint32_t header_bytes = 0;
   uint32_t ack_bytes = 0;
-  bool payload = false;             // real bytes, checked by the memory oracle
+  bool payload = false;  // real bytes, checked by the memory oracle
   engine::CongestionSettings congestion;
 };
 
@@ -78,25 +78,25 @@ struct Flow {
   uint64_t bytes = 0;
   Time start = 0;  // or, with `after`, this long after the last of them ended
   Verb verb = Verb::kWrite;
-  uint8_t dscp = 0xff;      // 0xff: the adapter's
+  uint8_t dscp = 0xff;  // 0xff: the adapter's
   uint8_t priority = 0xff;
-  std::string group;        // the workload it belongs to; reports sum by it
+  std::string group;            // the workload it belongs to; reports sum by it
   std::vector<uint32_t> after;  // flows (index) that must end first: collectives
 };
 
 // What the file says must come out; `verbena sim` exits 1 when it does not.
 struct Expectation {
-  std::string key;      // a name in the report's summary: "drops", "ce_marks", "deadlock", ...
+  std::string key;  // a name in the report's summary: "drops", "ce_marks", "deadlock", ...
   double least = 0, most = 0;
-  std::string text;     // as written, for the message
+  std::string text;  // as written, for the message
   int line = 0;
 };
 
 struct Scenario {
   std::string file, name, description;
   uint64_t seed = 1;
-  Time duration = 0;        // 0: until every flow has ended
-  Time warm_up = 0;         // queue and goodput figures count from here
+  Time duration = 0;  // 0: until every flow has ended
+  Time warm_up = 0;   // queue and goodput figures count from here
   Time sample = 10 * fabric::kMicrosecond;
   Topology topology;
   std::vector<fabric::SwitchSettings> switches;  // by node number less hosts

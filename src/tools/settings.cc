@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
+#include "base/nearest.h"
 #include "host/settings.h"
 #include "link/fault_lens.h"
 #include "link/pcap_lens.h"
@@ -54,35 +54,10 @@ constexpr size_t kSlipsOfStranger = 2;  // where the name does not begin with ou
 constexpr size_t kLongestName = 64;     // of a variable that is looked at
 constexpr std::string_view kOurPrefix = "VERBENA_";
 
-// How many letters must be put in, taken out, changed or swapped with their neighbour to make one
-// word of the other.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before, last, row(b.size() + 1);  // of the words' beginnings
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    before = std::move(last);
-    last = row;
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = last[j] + (a[i] == b[j] ? 0 : 1);
-      row[j + 1] = std::min({changed, row[j] + 1, last[j + 1] + 1});
-      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j])
-        row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
-    }
-  }
-  return row.back();
-}
-
 // "" when the name is known, or none of our business.
 std::string doubt(std::string_view name) {
   if (std::count(std::begin(kOthers), std::end(kOthers), name) != 0) return "";
-  std::string_view nearest;
-  size_t slips = kLongestName;
-  for (std::string_view known : kSettings)
-    if (const size_t away = distance(name, known); away < slips) {
-      slips = away;
-      nearest = known;
-    }
+  const auto [nearest, slips] = nearest_word(name, kSettings);
   const bool ours = name.starts_with(kOurPrefix);
   if (slips == 0 || (!ours && slips > kSlipsOfStranger)) return "";
   if (slips <= kSlips)

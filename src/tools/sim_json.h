@@ -14,4 +14,8 @@ nlohmann::ordered_json summary_json(const SimRun& run);
 // in Gb/s, queues in bytes.
 nlohmann::ordered_json report_json(const SimRun& run);
 
+// What a page that compares runs draws of each: its longest queue and goodput over time, its flow
+// completion times.
+nlohmann::ordered_json comparison_json(const SimRun& run);
+
 }  // namespace verbena::tools

@@ -218,4 +218,17 @@ ordered_json report_json(const SimRun& run) {
   return out;
 }
 
+ordered_json comparison_json(const SimRun& run) {
+  const sim::Samples& samples = run.experiment->samples();
+  const Steps steps(samples.at.size());
+  std::vector<uint32_t> longest(samples.at.size());
+  for (const sim::PortSeries& port : samples.ports)
+    for (size_t i = 0; i < port.queue_bytes.size(); ++i)
+      longest[i] = std::max(longest[i], port.queue_bytes[i]);
+  return {{"time_us", lasting(samples.at, steps, 1 / kPsPerUs)},
+          {"queue", largest(longest, steps)},
+          {"goodput", rate(samples.received_bytes, samples.at, steps)},
+          {"fct_us", distribution(run.summary.all.fct_us)}};
+}
+
 }  // namespace verbena::tools

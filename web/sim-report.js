@@ -210,7 +210,7 @@
   }
   // Ticks share a unit, so they are written without more digits than the step needs.
   function axisText(values, text) {
-    return values.map((v) => text(v).replace(/\.0+ /, " ").replace(/(\.\d*?)0+ /, "$1 ").replace(/\.0+$/, ""));
+    return values.map((v) => v === 0 ? "0" : text(v).replace(/\.0+ /, " ").replace(/(\.\d*?)0+ /, "$1 ").replace(/\.0+$/, ""));
   }
 
   function chart(place, options) {
@@ -220,12 +220,15 @@
     const w = 520, h = 230, left = 62, right = 12, top = 8, bottom = 26;
     const picture = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img" }, card);
     svg("title", {}, picture, options.title);
-    const log = options.log;
+    // Over less than half a decade a logarithmic scale has nothing to write beside it.
+    const sideways = options.series.flatMap((s) => s.x).filter((x) => x > 0);
+    const log = options.log && Math.max(...sideways) / Math.min(...sideways) > 3;
     const all = options.series.flatMap((s) => s.y).concat((options.limits || []).map((l) => l.y));
     const yMost = options.yMost || Math.max(...all, 0) * 1.05 || 1;
     const xs = options.series.flatMap((s) => s.x);
-    const xLeast = log ? Math.max(1e-9, Math.min(...xs)) : 0, xMost = Math.max(...xs) || 1;
-    const lx = (v) => log ? Math.log(v / xLeast) / Math.log(xMost / xLeast || 2) : v / xMost;
+    const xLeast = options.log ? Math.max(1e-9, Math.min(...xs)) : 0, xMost = Math.max(...xs) || 1;
+    const lx = (v) => log ? Math.log(v / xLeast) / Math.log(xMost / xLeast || 2)
+      : (v - xLeast) / (xMost - xLeast);
     const X = (v) => left + (w - left - right) * (xMost > xLeast ? lx(v) : 0.5);
     const Y = (v) => h - bottom - (h - top - bottom) * Math.min(1, v / yMost);
     if (options.warm > 0 && options.warm < xMost)
@@ -236,7 +239,8 @@
       svg("line", { class: "grid", x1: left, x2: w - right, y1: Y(v), y2: Y(v) }, picture);
       svg("text", { x: left - 8, y: Y(v) + 4, "text-anchor": "end" }, picture, yTexts[i]);
     });
-    const xTicks = log ? decades(xLeast, xMost) : ticks(xMost, 5);
+    const xTicks = log ? decades(xLeast, xMost)
+      : options.log ? [xLeast, (xLeast + xMost) / 2, xMost] : ticks(xMost, 5);
     const xTexts = axisText(xTicks, options.xText);
     xTicks.forEach((v, i) => svg("text", { x: X(v), y: h - 8,
       "text-anchor": X(v) > w - 40 ? "end" : "middle" }, picture, xTexts[i]));
@@ -248,7 +252,8 @@
     options.series.forEach((s, i) => {
       let d = "";
       s.x.forEach((x, k) => {
-        if (log && !(x > 0)) return;
+        if (options.log && !(x > 0)) return;
+        if (options.steps && !d) d = `M${X(x).toFixed(1)} ${Y(0).toFixed(1)}`;
         d += d && options.steps ? `H${X(x).toFixed(1)}V${Y(s.y[k]).toFixed(1)}`
           : `${d ? "L" : "M"}${X(x).toFixed(1)} ${Y(s.y[k]).toFixed(1)}`;
       });
@@ -339,26 +344,27 @@
     if (data.queues.length) {
       const first = data.ports[data.queues[0].port];
       const longest = Math.max(...data.queues.flatMap((q) => q.bytes));
+      const most = Math.max(longest, first.kmax < longest * 1.6 ? first.kmax : 0);
       const limits = [["Kmin", first.kmin], ["Kmax", first.kmax]]
-        .filter((l) => l[1] !== undefined && l[1] < longest * 1.6)
-        .map(([name, y]) => ({ name, y }));
+        .filter((l) => l[1] > most * 0.08 && l[1] <= most).map(([name, y]) => ({ name, y }));
+      if (limits.length === 2 && limits[1].y - limits[0].y < most * 0.08) limits.shift();
       chart(place, { ...time, title: "Queues", note: "the longest ones, bytes that wait at an egress port",
         yText: asBytes, limits,
-        series: data.queues.map((q) => ({ name: data.ports[q.port].name, x, y: q.bytes })) });
+        series: data.queues.filter((q) => Math.max(...q.bytes) > longest * 0.02).map((q) => ({ name: data.ports[q.port].name, x, y: q.bytes })) });
     }
     chart(place, { ...time, title: "Goodput", note: "payload that all hosts received", yText: asRate,
       series: [{ name: "", x, y: data.goodput }] });
     const flows = data.flows.filter((f) => f.goodput.some((v) => v > 0));
     if (flows.length)
       chart(place, { ...time, title: "Goodput of flows", note: "the largest ones", yText: asRate,
-        series: flows.map((f) => ({ name: f.name, x, y: f.goodput })) });
+        series: flows.map((f) => ({ name: f.name, x: data.flow_time_us, y: f.goodput })) });
     const paced = data.flows.filter((f) => f.rate.some((v) => v > 0));
     if (paced.length) {
       chart(place, { ...time, title: "Rates", note: "what congestion control allows the largest flows",
-        yText: asRate, series: paced.map((f) => ({ name: f.name, x, y: f.rate })) });
+        yText: asRate, series: paced.map((f) => ({ name: f.name, x: data.flow_time_us, y: f.rate })) });
       if (paced.some((f) => f.alpha.some((v) => v > 0)))
         chart(place, { ...time, title: "Alpha", note: "congestion as the senders estimate it", yText: asNumber,
-          series: paced.map((f) => ({ name: f.name, x, y: f.alpha })) });
+          series: paced.map((f) => ({ name: f.name, x: data.flow_time_us, y: f.alpha })) });
     }
     if (data.pauses.length) pauseBars(place);
   }

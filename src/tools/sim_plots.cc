@@ -15,6 +15,7 @@ using nlohmann::ordered_json;
 namespace {
 
 constexpr size_t kPoints = 600;
+constexpr size_t kFlowPoints = 150;  // a flow's goodput is noise over the time of a few packets
 constexpr size_t kQueueLines = 8;
 constexpr size_t kPauseBars = 16;
 constexpr size_t kCdfPoints = 200;
@@ -22,8 +23,8 @@ constexpr double kPsPerUs = 1e6;
 
 // Samples in groups of `step`, the last one perhaps shorter.
 struct Steps {
-  explicit Steps(size_t samples)
-      : count(samples), step(std::max<size_t>(1, (samples + kPoints - 1) / kPoints)) {}
+  explicit Steps(size_t samples, size_t most = kPoints)
+      : count(samples), step(std::max<size_t>(1, (samples + most - 1) / most)) {}
   size_t last(size_t point) const { return std::min(count, (point + 1) * step) - 1; }
   size_t points() const { return (count + step - 1) / step; }
   size_t count, step;
@@ -208,7 +209,9 @@ ordered_json report_json(const SimRun& run) {
     out["time_us"] = lasting(samples.at, steps, 1 / kPsPerUs);
     out["queues"] = queue_lines(run, steps);
     out["pauses"] = pause_bars(run, steps);
-    out["flows"] = flow_lines(run, steps);
+    const Steps flow_steps(samples.at.size(), kFlowPoints);
+    out["flow_time_us"] = lasting(samples.at, flow_steps, 1 / kPsPerUs);
+    out["flows"] = flow_lines(run, flow_steps);
     out["goodput"] = rate(samples.received_bytes, samples.at, steps);
     out["paused_ports"] = largest(samples.paused_ports, steps);
     out["rates"] = lasting(samples.rates, steps, 1e-9);

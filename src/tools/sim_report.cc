@@ -26,9 +26,10 @@ std::string head(const SimRun& run) {
   std::string changes;
   for (const scenario::Override& change : run.overrides)
     changes += fmt::format("; {} = {}", change.key, change.value);
-  out += fmt::format("<p class=\"soft\">{}: {} hosts, {} switches, {} flows, seed {}{}</p>\n",
+  out += fmt::format("<p class=\"soft\">{}: {} hosts, {} switch{}, {} flows, seed {}{}</p>\n",
                      escape_html(scenario.file), scenario.topology.hosts, scenario.switches.size(),
-                     scenario.flows.size(), scenario.seed, escape_html(changes));
+                     scenario.switches.size() == 1 ? "" : "es", scenario.flows.size(),
+                     scenario.seed, escape_html(changes));
   if (run.end == SimRun::kInterrupted)
     out += "<p class=\"lead\">Interrupted: the figures are those until then.</p>\n";
   if (run.end == SimRun::kStuck)

@@ -70,8 +70,9 @@ std::string head(const SimRun& run) {
   const scenario::Scenario& scenario = run.experiment->scenario();
   std::string out = fmt::format("{}{}{}\n", scenario.name, scenario.description.empty() ? "" : ": ",
                                 scenario.description);
-  out += fmt::format("{} hosts, {} switches, {} flows; {} simulated; seed {}\n",
-                     scenario.topology.hosts, scenario.switches.size(), scenario.flows.size(),
+  out += fmt::format("{} hosts, {} switch{}, {} flows; {} simulated; seed {}\n",
+                     scenario.topology.hosts, scenario.switches.size(),
+                     scenario.switches.size() == 1 ? "" : "es", scenario.flows.size(),
                      short_time(run.experiment->network().now()), scenario.seed);
   for (const scenario::Override& change : run.overrides)
     out += fmt::format("with {} = {}\n", change.key, change.value);

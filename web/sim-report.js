@@ -104,6 +104,7 @@
       n.x = width / 2 + r * 1.35 * Math.sin(2 * Math.PI * at);
       n.y = height / 2 - r * Math.cos(2 * Math.PI * at);
       n.room = 80;
+      n.above = n.y < height / 2;
     };
     switches.forEach((s, k) => {
       around(s, k / switches.length, 120);
@@ -167,7 +168,7 @@
       const r = Math.max(1.4, Math.min(6, n.room / 2 - 0.6));
       svg("circle", { cx: n.x, cy: n.y, r, fill: "var(--soft)" }, group);
       if (shown && n.room > 24)
-        svg("text", { x: n.x, y: n.y + 20, "text-anchor": "middle" }, group, n.name);
+        svg("text", { x: n.x, y: n.y + (n.above ? -12 : 20), "text-anchor": "middle" }, group, n.name);
     }
     svg("title", {}, group, n.name);
   }
@@ -384,12 +385,14 @@
   function compare(place) {
     const names = data.runs.map((r) => r.name);
     for (const metric of data.metrics) {
-      if (!data.runs.some((r) => r.values[metric.name] !== 0)) continue;
+      const values = data.runs.map((r) => r.values[metric.name]);
+      if (values.every((v) => v === values[0])) continue;  // it tells nothing apart
+      const text = { us: asTime, bytes: asBytes, "Gb/s": asRate }[metric.unit] || digits;
       const card = html("div", { class: "card" }, place);
-      html("h3", {}, card, metric.name);
-      html("p", { class: "note" }, card, metric.help + (metric.unit ? ", " + metric.unit : ""));
+      html("h3", {}, card, metric.help[0].toUpperCase() + metric.help.slice(1));
+      html("p", { class: "note" }, card, metric.name);
       const w = 520, row = 22, left = 190, h = names.length * row + 4;
-      const most = Math.max(...data.runs.map((r) => r.values[metric.name])) || 1;
+      const most = Math.max(...values) || 1;
       const picture = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img" }, card);
       data.runs.forEach((run, i) => {
         const value = run.values[metric.name];
@@ -397,7 +400,7 @@
           run.name.length > 30 ? run.name.slice(0, 29) + "…" : run.name);
         svg("rect", { x: left, y: i * row + 4, height: row - 8, rx: 2, fill: colour(0),
           width: Math.max(1, (w - left - 70) * value / most) }, picture);
-        svg("text", { x: left + (w - left - 70) * value / most + 6, y: i * row + 15 }, picture, digits(value));
+        svg("text", { x: left + (w - left - 70) * value / most + 6, y: i * row + 15 }, picture, text(value));
       });
     }
     const lines = (title, note, key, yText) => {

@@ -37,14 +37,13 @@ bool append_frame(std::vector<uint8_t>& to, const wire::Packet& header,
                   const engine::Gid& destination, const wire::DatagramHeaders& headers) {
   const bool ipv4 = source.is_ipv4();
   const uint32_t pad = shown == payload.length ? header.pad_count : 0;
-  const bool cnp = wire::opcode_info(header.opcode).operation == wire::Operation::kCnp;
   const size_t start = to.size();
   const size_t ip_at = start + kEthernetBytes;
   const size_t bth_at = ip_at + (ipv4 ? wire::kIpv4UdpBytes : wire::kIpv6UdpBytes);
   to.resize(bth_at + wire::kMaxHeaderBytes);
   const size_t payload_at = bth_at + wire::emit_headers(header, to.data() + bth_at);
   to.resize(payload_at);
-  to.resize(payload_at + shown + pad + (cnp ? wire::kCnpReservedBytes : 0) + wire::kIcrcBytes);
+  to.resize(payload_at + shown + pad + wire::kIcrcBytes);
   const bool absent = payload.segments.empty() && payload.foreign == nullptr;
   if (!absent && !payload.copy_out(0, to.data() + payload_at, shown)) return false;
   put_ip(to.data() + ip_at, source, destination, headers,

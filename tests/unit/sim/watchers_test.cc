@@ -29,7 +29,7 @@ congestion = "none"
 [[flow]]
 from = 0
 to = 1
-bytes = 3000
+bytes = "3000B"
 )";
 
 scenario::Scenario parsed(std::string_view text) {

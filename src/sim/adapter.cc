@@ -37,6 +37,8 @@ engine::DeviceOptions device_options(const scenario::Adapter& settings, uint64_t
           ? settings.header_bytes
           : kEthernetBytes + kIpUdpBytes + wire::kBthBytes + wire::kIcrcBytes + kFcsBytes;
   options.port_bits_per_second = bits_per_second;
+  if (settings.congestion.algorithm != engine::CongestionSettings::kNone)
+    options.notification = settings.congestion.np;
   options.acknowledgements_apart = settings.ack_priority != scenario::Adapter::kSame;
   return options;
 }
@@ -201,7 +203,8 @@ void Adapter::receive(Time now, PacketId id) {
       telemetry = collected(body);
       packet.telemetry = &telemetry;
     }
-    counters_.data_bytes += body.payload_bytes;
+    if (wire::opcode_info(body.header.opcode).operation != wire::Operation::kCnp)
+      counters_.data_bytes += body.payload_bytes;
     device_->receive(fabric::instant(now), packet);
   }
   network_.release(id);

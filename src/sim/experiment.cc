@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "engine/congestion/control.h"
 
 namespace verbena::sim {
 
@@ -155,6 +156,9 @@ void Experiment::connect(engine::QueuePair& own, const Live& live, bool source) 
     at.state = state;
     CHECK(own.modify(now, at, mask | kAttrState).has_value());
   };
+  // Both ends may send data: a READ moves it the other way.
+  own.congestion(engine::make_control(
+      settings.congestion, network_.port(network_.host_port(host)).link.bits_per_second));
   move(QpState::kInit, kAttrPkeyIndex | kAttrPort | kAttrAccessFlags);
   move(QpState::kRtr, kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic |
                           kAttrMinRnrTimer);

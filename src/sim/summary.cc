@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -63,6 +64,8 @@ FlowClass describe(const Experiment& experiment, std::string name,
   out.slowdown_p95 = percentile(slow, 0.95);
   out.slowdown_p99 = percentile(slow, 0.99);
   if (last > first) out.goodput_gbps = bytes * 8e3 / static_cast<double>(last - first);
+  out.fct_us = std::move(times);
+  out.slowdown = std::move(slow);
   return out;
 }
 
@@ -217,12 +220,15 @@ void add_flow_values(const Experiment& experiment, const FlowClass& all,
   values.push_back({"goodput_gbps", all.goodput_gbps, "Gb/s", "payload received, all flows"});
   values.push_back({"fct_mean_us", all.fct_mean_us, "us", "mean flow completion time"});
   values.push_back({"fct_p50_us", all.fct_p50_us, "us", "median flow completion time"});
-  values.push_back({"fct_p95_us", all.fct_p95_us, "us", "95th percentile"});
-  values.push_back({"fct_p99_us", all.fct_p99_us, "us", "99th percentile"});
-  values.push_back({"slowdown_mean", all.slowdown_mean, "", "FCT over the time alone"});
+  values.push_back(
+      {"fct_p95_us", all.fct_p95_us, "us", "95th percentile of flow completion times"});
+  values.push_back(
+      {"fct_p99_us", all.fct_p99_us, "us", "99th percentile of flow completion times"});
+  values.push_back({"slowdown_mean", all.slowdown_mean, "",
+                    "mean slowdown: completion time over the time alone"});
   values.push_back({"slowdown_p50", all.slowdown_p50, "", "median slowdown"});
-  values.push_back({"slowdown_p95", all.slowdown_p95, "", "95th percentile"});
-  values.push_back({"slowdown_p99", all.slowdown_p99, "", "99th percentile"});
+  values.push_back({"slowdown_p95", all.slowdown_p95, "", "95th percentile of slowdowns"});
+  values.push_back({"slowdown_p99", all.slowdown_p99, "", "99th percentile of slowdowns"});
   values.push_back({"jain", jain_index(experiment), "", "Jain's fairness index of goodputs"});
 }
 

@@ -23,7 +23,8 @@ struct FlowClass {
   uint64_t flows = 0, done = 0;
   double fct_mean_us = 0, fct_p50_us = 0, fct_p95_us = 0, fct_p99_us = 0;
   double slowdown_p50 = 0, slowdown_p95 = 0, slowdown_p99 = 0, slowdown_mean = 0;
-  double goodput_gbps = 0;  // of all of them together, while they ran
+  double goodput_gbps = 0;               // of all of them together, while they ran
+  std::vector<double> fct_us, slowdown;  // of those that are done, sorted
 };
 
 struct PortRow {

@@ -68,6 +68,7 @@ int main(int argc, char** argv) {
   add_stats(app, invocation);
   add_explain(app, invocation);
   add_doctor(app, invocation);
+  add_sim(app, invocation);
 
   if (parsed > 1 && strcmp(argv[1], "help") == 0) {  // "help run" is "run --help"
     static char option[] = "--help";

@@ -4,13 +4,21 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "tools/command.h"
+#include "tools/sim_files.h"
+#include "tools/sim_json.h"
+#include "tools/sim_report.h"
+#include "tools/sim_sweep.h"
+#include "tools/sim_watch.h"
+#include "tools/whole_file.h"
 
 namespace verbena::tools {
 
 namespace {
 
-constexpr int kUnmet = 1, kMisuse = 2, kInterruptStatus = 130;
+constexpr int kFailure = 1, kMisuse = 2, kInterruptStatus = 130;
 
 Result<std::vector<scenario::Override>> overrides_of(const SimOptions& options) {
   std::vector<scenario::Override> out;
@@ -24,12 +32,27 @@ Result<std::vector<scenario::Override>> overrides_of(const SimOptions& options) 
 
 int status_of(const SimRun& run) {
   if (run.end == SimRun::kInterrupted) return kInterruptStatus;
-  return run.unmet.empty() ? 0 : kUnmet;
+  return run.unmet.empty() ? 0 : kFailure;
+}
+
+void print_run(const SimOptions& options, const SimRun& run) {
+  if (options.json)
+    fmt::print("{}\n", summary_json(run).dump(2));
+  else if (!options.quiet)
+    fmt::print("{}", sim_text(run));
+}
+
+Result<void> write_files(const SimOptions& options, const SimRun& run) {
+  if (!options.out.empty())
+    if (auto good = write_run_files(run, options.out); !good) return good;
+  if (options.report.empty()) return {};
+  return write_whole_file(options.report, report_page(run));
 }
 
 int simulate(const SimOptions& options) {
   auto overrides = overrides_of(options);
   if (!overrides) return complain("sim", overrides.error().message, kMisuse);
+  if (!options.sweeps.empty()) return sweep(options, *overrides);
   std::vector<scenario::Override> all = *overrides;
   if (!options.seed.empty()) all.push_back({"scenario.seed", options.seed});
   auto scenario = scenario::read_scenario(options.file, all);
@@ -37,10 +60,17 @@ int simulate(const SimOptions& options) {
 
   obey_interrupts();
   SimRun run;
+  SimWatch watch;
   run.overrides = *overrides;
   run.experiment = std::make_unique<sim::Experiment>(*scenario);
+  if (auto good = watch.begin(options, *run.experiment); !good)
+    return complain("sim", good.error().message, good.error().code == EINVAL ? kMisuse : kFailure);
   run_to_end(run, !options.quiet && isatty(STDERR_FILENO) != 0);
-  if (!options.quiet) fmt::print("{}", sim_text(run));
+  print_run(options, run);
+  auto watched = watch.end();
+  auto written = write_files(options, run);
+  if (!watched) return complain("sim", watched.error().message, kFailure);
+  if (!written) return complain("sim", written.error().message, kFailure);
   return status_of(run);
 }
 
@@ -64,6 +94,29 @@ void add_sim(CLI::App& app, Invocation& invocation) {
                    "Another value than the file's: switch.ecn.min=100KB (may be repeated)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  command->add_option("--out", options->out, "Write CSV and JSON files into this folder")
+      ->type_name("DIR");
+  command->add_option("--report", options->report, "Write a page with pictures for a browser")
+      ->type_name("FILE.html");
+  CLI::Option* sweep =
+      command
+          ->add_option("--sweep", options->sweeps,
+                       "Run with each of these values and compare; several make a grid")
+          ->type_name("KEY=V1,V2,...")
+          ->allow_extra_args(false);
+  command->add_option("--jobs", options->jobs, "Runs of a sweep at once; 0: one a processor")
+      ->type_name("N")
+      ->needs(sweep);
+  command
+      ->add_option("--pcap", options->pcaps,
+                   "Capture what passes a port, as in leaf0:3=leaf.pcapng (may be repeated)")
+      ->type_name("PORT=FILE")
+      ->allow_extra_args(false)
+      ->excludes(sweep);
+  command->add_option("--trace", options->trace, "Write a line for every frame sent or received")
+      ->type_name("FILE")
+      ->excludes(sweep);
+  command->add_flag("--json", options->json, "Print the summary as JSON instead of tables");
   command->add_flag("-q,--quiet", options->quiet, "Print nothing but errors");
   command->footer(
       "Exit status: 0, 1 when an expectation of the scenario is not met, 2 for a mistake in it "

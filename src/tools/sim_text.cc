@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tools/sim.h"
+#include "tools/sim_tables.h"
 #include "tools/text_table.h"
 
 namespace verbena::tools {
@@ -15,54 +15,17 @@ constexpr size_t kPauseRows = 10;
 constexpr double kPsPerUs = 1e6;
 
 std::string us(double value) {
-  return value == 0 ? "-" : short_time(static_cast<fabric::Time>(value * kPsPerUs));
+  return short_time(static_cast<fabric::Time>(value * kPsPerUs));
 }
 
-void flow_row(TextTable& table, const sim::FlowClass& flows) {
-  table.row({flows.name, fmt::format("{}", flows.flows), fmt::format("{}", flows.done),
-             us(flows.fct_mean_us), us(flows.fct_p50_us), us(flows.fct_p95_us),
-             us(flows.fct_p99_us), short_number(flows.slowdown_p50),
-             short_number(flows.slowdown_p95), short_number(flows.slowdown_p99),
-             short_number(flows.goodput_gbps)});
-}
-
-std::string flow_table(const sim::Summary& summary) {
-  TextTable table({"flows", "number", "done", "FCT mean", "p50", "p95", "p99", "slowdown p50",
-                   "p95", "p99", "Gb/s"});
-  for (const sim::FlowClass& flows : summary.sizes) flow_row(table, flows);
-  if (summary.groups.size() > 1)
-    for (const sim::FlowClass& flows : summary.groups) flow_row(table, flows);
-  if (summary.sizes.size() != 1 || summary.all.flows != summary.sizes[0].flows)
-    flow_row(table, summary.all);
-  return table.text();
-}
-
-std::string port_table(const sim::Summary& summary) {
-  TextTable table({"port", "use", "queue p50", "p99", "max", "CE marks", "drops", "pauses sent",
-                   "received", "paused"});
-  for (size_t i = 0; i < summary.ports.size() && i < kPortRows; ++i) {
-    const sim::PortRow& port = summary.ports[i];
-    if (port.use == 0 && port.rx_pause == 0) continue;
-    table.row({port.name, fmt::format("{:.1f} %", port.use * 100),
-               short_bytes(static_cast<double>(port.queue_p50)),
-               short_bytes(static_cast<double>(port.queue_p99)),
-               short_bytes(static_cast<double>(port.queue_max)), fmt::format("{}", port.marks),
-               fmt::format("{}", port.drops), fmt::format("{}", port.tx_pause),
-               fmt::format("{}", port.rx_pause), us(port.paused_us)});
-  }
+std::string set_off(const TextTable& table) {
   return table.empty() ? "" : "\n" + table.text();
 }
 
-std::string pause_table(const sim::Summary& summary) {
-  TextTable table({"pauses", "priority", "sent", "received", "expired", "paused"});
-  for (size_t i = 0; i < summary.pauses.size() && i < kPauseRows; ++i) {
-    const sim::PauseRow& row = summary.pauses[i];
-    table.row({row.name, fmt::format("{}", row.priority), fmt::format("{}", row.sent),
-               fmt::format("{}", row.received), fmt::format("{}", row.expired), us(row.paused_us)});
-  }
-  if (table.empty()) return "";
+std::string pause_lines(const sim::Summary& summary) {
   const size_t more = summary.pauses.size() > kPauseRows ? summary.pauses.size() - kPauseRows : 0;
-  return "\n" + table.text() + (more > 0 ? fmt::format("and {} more\n", more) : "");
+  return set_off(pause_table(summary, kPauseRows)) +
+         (more > 0 ? fmt::format("and {} more\n", more) : "");
 }
 
 double value(const sim::Summary& summary, const char* name) {
@@ -107,8 +70,9 @@ std::string head(const SimRun& run) {
   const scenario::Scenario& scenario = run.experiment->scenario();
   std::string out = fmt::format("{}{}{}\n", scenario.name, scenario.description.empty() ? "" : ": ",
                                 scenario.description);
-  out += fmt::format("{} hosts, {} switches, {} flows; {} simulated; seed {}\n",
-                     scenario.topology.hosts, scenario.switches.size(), scenario.flows.size(),
+  out += fmt::format("{} hosts, {} switch{}, {} flows; {} simulated; seed {}\n",
+                     scenario.topology.hosts, scenario.switches.size(),
+                     scenario.switches.size() == 1 ? "" : "es", scenario.flows.size(),
                      short_time(run.experiment->network().now()), scenario.seed);
   for (const scenario::Override& change : run.overrides)
     out += fmt::format("with {} = {}\n", change.key, change.value);
@@ -123,9 +87,10 @@ std::string head(const SimRun& run) {
 std::string sim_text(const SimRun& run) {
   const fabric::Network& network = run.experiment->network();
   const auto hops = static_cast<double>(network.packet_hops());
-  std::string out = head(run) + flow_table(run.summary) + port_table(run.summary) +
-                    pause_table(run.summary) + count_lines(run.summary) +
-                    sentences("findings", run.summary.findings) + expectation_lines(run);
+  std::string out = head(run) + flow_table(run.summary).text() +
+                    set_off(port_table(run.summary, kPortRows)) + pause_lines(run.summary) +
+                    count_lines(run.summary) + sentences("findings", run.summary.findings) +
+                    expectation_lines(run);
   return out + fmt::format(
                    "\ntrace {:016x}; {} packet-hops, {:.2f} events each; {:.2f} s, {:.2f} s "
                    "of CPU, {} packet-hops/s\n",

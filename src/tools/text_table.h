@@ -14,6 +14,8 @@ class TextTable {
   explicit TextTable(std::vector<std::string> head, size_t left = 1);
   void row(std::vector<std::string> cells);  // missing cells are empty
   bool empty() const { return rows_.size() == 1; }
+  size_t left() const { return left_; }
+  const std::vector<std::vector<std::string>>& rows() const { return rows_; }  // the head first
   std::string text() const;  // a line for the head and each row
 
  private:

@@ -174,6 +174,8 @@ void Network::transmit(PortId id, PacketId frame) {
     counters.tx_bytes += packet.bytes;
     ++packet_hops_;
   }
+  if (!port.is_host && switches_[port.node - hosts()]->settings().telemetry)
+    add_telemetry(port, pool_.body(frame));
   if (observer_) observer_->on_sent(now_, id, packet, pool_.body(frame));
   packet.arrives = port.busy_until + port.link.delay;
   Port& peer = ports_[port.peer];
@@ -189,6 +191,12 @@ void Network::transmit(PortId id, PacketId frame) {
   }
 }
 
+void Network::add_telemetry(const Port& port, Body& body) const {
+  if (body.echo || body.hops == kMaxTelemetry) return;
+  body.telemetry[body.hops++] = {port.link.bits_per_second, port.counters.tx_bytes,
+                                 port.queued_bytes(), now_};
+}
+
 void Network::on_arrival(PortId id) {
   Port& port = ports_[id];
   if (port.incoming.empty()) return;  // the link went down
@@ -198,7 +206,7 @@ void Network::on_arrival(PortId id) {
     queue_.push(pool_[port.incoming.head].arrives, EventKind::kArrival, id);
   const Packet& packet = pool_[frame];
   mix(static_cast<uint64_t>(now_) ^ uint64_t{id} << 48);
-  mix(uint64_t{packet.bytes} << 32 | pool_.body(frame).header.psn.value() << 2 | packet.ecn);
+  mix(uint64_t{packet.bytes} << 32 | packet.psn << 2 | packet.ecn);
   if (observer_) observer_->on_received(now_, id, packet, pool_.body(frame));
   if (packet.kind == FrameKind::kPause) {
     PauseFrame pause = pool_.body(frame).pause;

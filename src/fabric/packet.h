@@ -27,6 +27,7 @@ struct Packet {
   uint32_t bytes = 0;         // of the frame, Ethernet header to FCS
   Time arrives = 0;           // its last bit at the end of the link it is on
   uint32_t flow_hash = 0;     // of the 5-tuple
+  uint32_t psn = 0;           // as in its header: what a trace tells packets apart by
   uint32_t source = 0;        // hosts
   uint32_t destination = 0;
   uint16_t ingress = 0;  // port number at the switch that holds it
@@ -62,6 +63,7 @@ struct Body {
   uint32_t payload_bytes = 0;
   uint16_t source_port = 0;  // UDP
   uint8_t hops = 0;          // telemetry records written
+  bool echo = false;         // they are another packet's, on their way back
   Time sent = 0;
   std::vector<uint8_t> payload;  // empty unless the run carries real bytes
   std::array<Telemetry, kMaxTelemetry> telemetry;

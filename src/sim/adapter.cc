@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/congestion/control.h"
 #include "wire/headers.h"
 
 namespace verbena::sim {
@@ -21,8 +22,8 @@ uint32_t host_of(const engine::Gid& gid) {
   return (uint32_t{gid.bytes[13]} << 16 | uint32_t{gid.bytes[14]} << 8 | gid.bytes[15]) - 1;
 }
 
-engine::DeviceOptions device_options(const scenario::Adapter& settings,
-                                     uint64_t bits_per_second, uint64_t seed) {
+engine::DeviceOptions device_options(const scenario::Adapter& settings, uint64_t bits_per_second,
+                                     uint64_t seed) {
   engine::DeviceOptions options;
   options.seed = seed;
   options.wire_window_bytes = static_cast<uint32_t>(
@@ -54,7 +55,8 @@ Adapter::Adapter(fabric::Network& network, uint32_t host, const scenario::Host& 
     : network_(network),
       host_(host),
       settings_(settings.adapter),
-      device_(std::make_unique<engine::Device>(device_options(settings.adapter, bits_per_second, seed))),
+      device_(std::make_unique<engine::Device>(
+          device_options(settings.adapter, bits_per_second, seed))),
       completions_(std::make_unique<engine::CompletionQueue>(kCompletions)),
       scheduler_(settings.port.queues),
       gid_(fabric_gid(host)) {
@@ -91,6 +93,32 @@ uint32_t Adapter::frame_bytes(const engine::TxPacket& packet) const {
   return std::max(kLeastFrame, bytes);
 }
 
+namespace {
+
+// An acknowledgement takes back what the packet that it answers collected.
+void echo_telemetry(const engine::Telemetry* from, fabric::Body& to) {
+  to.echo = from != nullptr;
+  to.hops = 0;
+  if (!from) return;
+  for (uint32_t i = 0; i < from->count; ++i) {
+    const engine::Hop& hop = from->hops[i];
+    to.telemetry[to.hops++] = {hop.bits_per_second, hop.transmitted_bytes, hop.queue_bytes,
+                               fabric::time_of(hop.at)};
+  }
+}
+
+engine::Telemetry collected(const fabric::Body& body) {
+  engine::Telemetry out;
+  for (; out.count < body.hops; ++out.count) {
+    const fabric::Telemetry& hop = body.telemetry[out.count];
+    out.hops[out.count] = {hop.bits_per_second, hop.transmitted_bytes, hop.queue_bytes,
+                           fabric::instant(hop.at)};
+  }
+  return out;
+}
+
+}  // namespace
+
 bool Adapter::send(const engine::TxPacket& packet) {
   PacketId id = network_.pool().take();
   fabric::Packet& frame = network_.pool()[id];
@@ -106,7 +134,8 @@ bool Adapter::send(const engine::TxPacket& packet) {
   body.payload_bytes = packet.payload.length;
   body.source_port =
       wire::udp_source_port(packet.route->flow_label, packet.source_qpn, packet.header.dest_qpn);
-  body.hops = 0;
+  frame.psn = packet.header.psn.value();
+  echo_telemetry(packet.telemetry, body);
   body.sent = network_.now();
   body.payload.clear();
   if (settings_.payload && packet.payload.length > 0) {
@@ -168,6 +197,11 @@ void Adapter::receive(Time now, PacketId id) {
     packet.destination = gid_;
     packet.traffic_class = static_cast<uint8_t>(frame.dscp << 2 | frame.ecn);
     packet.hop_limit = frame.ttl;
+    engine::Telemetry telemetry;
+    if (body.hops > 0) {
+      telemetry = collected(body);
+      packet.telemetry = &telemetry;
+    }
     counters_.data_bytes += body.payload_bytes;
     device_->receive(fabric::instant(now), packet);
   }

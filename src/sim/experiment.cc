@@ -2,6 +2,7 @@
 #include "sim/experiment.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,6 +27,17 @@ uint8_t mtu_code(uint32_t bytes) {
   uint8_t code = 1;
   while (engine::path_mtu_bytes(code) < bytes) ++code;
   return code;
+}
+
+std::vector<uint32_t> largest_flows(const scenario::Scenario& scenario) {
+  std::vector<uint32_t> flows(scenario.flows.size());
+  std::iota(flows.begin(), flows.end(), 0);
+  std::stable_sort(flows.begin(), flows.end(), [&](uint32_t a, uint32_t b) {
+    return scenario.flows[a].bytes > scenario.flows[b].bytes;
+  });
+  if (flows.size() > kSampledFlows) flows.resize(kSampledFlows);
+  std::sort(flows.begin(), flows.end());
+  return flows;
 }
 
 }  // namespace
@@ -83,6 +95,7 @@ void Experiment::plan() {
   }
   samples_.interval = scenario_.sample;
   samples_.ports.resize(network_.ports());
+  for (uint32_t flow : largest_flows(scenario_)) samples_.flows.push_back({flow, {}, {}, {}});
   if (samples_.interval > 0) network_.at(samples_.interval, [this] { sample(); });
   network_.at(kDeadlockLook, [this] { look_for_deadlock(); });
 }
@@ -258,22 +271,23 @@ void Experiment::finish(uint32_t index, engine::WcStatus status) {
 
 // --- while time passes
 
-void Experiment::sample() {
-  Time now = network_.now();
-  bool warm = now <= scenario_.warm_up;
+void Experiment::sample_ports(bool warm) {
   uint32_t paused = 0;
   for (PortId id = 0; id < network_.ports(); ++id) {
     const fabric::Port& port = network_.port(id);
     paused += port.stopped != 0;
-    if (port.is_host) continue;
     PortSeries& series = samples_.ports[id];
+    series.sent_bytes.push_back(port.counters.tx_bytes);
+    series.stopped.push_back(port.stopped);
+    if (port.is_host) continue;
     series.queue_bytes.push_back(static_cast<uint32_t>(port.queued_bytes()));
     if (warm) series.skip = series.queue_bytes.size();
   }
-  uint64_t received = 0;
-  for (const auto& adapter : adapters_) received += adapter->counters().data_bytes;
-  if (received != received_before_) last_progress_ = now;
-  received_before_ = received;
+  samples_.paused_ports.push_back(paused);
+}
+
+void Experiment::sample_flows(bool warm) {
+  Instant now = fabric::instant(network_.now());
   uint64_t rates = 0;
   double alphas = 0;
   size_t flows = 0;
@@ -285,15 +299,34 @@ void Experiment::sample() {
     }
     engine::CongestionControl* control = live_[i]->source->congestion();
     if (!control) continue;
-    rates += control->rate(fabric::instant(now));
-    alphas += control->alpha(fabric::instant(now));
+    rates += control->rate(now);
+    alphas += control->alpha(now);
     ++flows;
   }
-  samples_.at.push_back(now);
-  samples_.received_bytes.push_back(received);
-  samples_.paused_ports.push_back(paused);
   samples_.rates.push_back(rates);
   samples_.alphas.push_back(flows ? alphas / static_cast<double>(flows) : 0);
+  for (FlowSeries& series : samples_.flows) {
+    collect_received(series.flow);
+    engine::CongestionControl* control =
+        live_[series.flow] ? live_[series.flow]->source->congestion() : nullptr;
+    series.received.push_back(results_[series.flow].received);
+    series.rates.push_back(control ? control->rate(now) : 0);
+    series.alphas.push_back(control ? static_cast<float>(control->alpha(now)) : 0);
+  }
+}
+
+void Experiment::sample() {
+  Time now = network_.now();
+  if (samples_.full()) samples_.thin();
+  bool warm = now <= scenario_.warm_up;
+  uint64_t received = 0;
+  for (const auto& adapter : adapters_) received += adapter->counters().data_bytes;
+  if (received != received_before_) last_progress_ = now;
+  received_before_ = received;
+  samples_.at.push_back(now);
+  samples_.received_bytes.push_back(received);
+  sample_ports(warm);
+  sample_flows(warm);
   network_.at(now + samples_.interval, [this] { sample(); });
 }
 
@@ -311,12 +344,14 @@ bool Experiment::run(Time until) {
   if (over_) return true;
   Time end = scenario_.duration == 0 ? fabric::kForever : scenario_.duration;
   network_.run(std::min(until, end));
-  if (network_.now() >= end || over_) {
-    over_ = true;
-    for (uint32_t i = 0; i < live_.size(); ++i) collect_received(i);
-    network_.close_counters();
-  }
+  if (network_.now() >= end || over_) close();
   return over_;
+}
+
+void Experiment::close() {
+  over_ = true;
+  for (uint32_t i = 0; i < live_.size(); ++i) collect_received(i);
+  network_.close_counters();
 }
 
 std::string Experiment::port_name(PortId id) const {

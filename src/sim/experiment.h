@@ -38,6 +38,8 @@ class Experiment {
 
   // Runs to the scenario's end, or until `until`. True: it is over.
   bool run(fabric::Time until = fabric::kForever);
+  // Ends it here: what ran so far is the result.
+  void close();
 
   const scenario::Scenario& scenario() const { return scenario_; }
   fabric::Network& network() { return network_; }
@@ -63,6 +65,8 @@ class Experiment {
   void finish(uint32_t flow, engine::WcStatus status);
   void connect(engine::QueuePair& own, const Live& live, bool source);
   void sample();
+  void sample_ports(bool warm);
+  void sample_flows(bool warm);
   void look_for_deadlock();
   void collect_received(uint32_t flow);
   fabric::Time alone_time(const scenario::Flow& flow) const;

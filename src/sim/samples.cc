@@ -38,4 +38,38 @@ uint64_t PortSeries::most() const {
   return most;
 }
 
+bool Samples::full() const {
+  return at.size() % 2 == 0 && (at.size() >= kMost || at.size() * ports.size() >= kMostOfPorts);
+}
+
+namespace {
+
+template <typename T>
+void halve(std::vector<T>& series) {
+  for (size_t i = 0; 2 * i + 1 < series.size(); ++i) series[i] = series[2 * i + 1];
+  series.resize(series.size() / 2);
+}
+
+}  // namespace
+
+void Samples::thin() {
+  interval *= 2;
+  halve(at);
+  for (PortSeries& port : ports) {
+    halve(port.queue_bytes);
+    halve(port.sent_bytes);
+    halve(port.stopped);
+    port.skip /= 2;
+  }
+  for (FlowSeries& flow : flows) {
+    halve(flow.received);
+    halve(flow.rates);
+    halve(flow.alphas);
+  }
+  halve(received_bytes);
+  halve(paused_ports);
+  halve(rates);
+  halve(alphas);
+}
+
 }  // namespace verbena::sim

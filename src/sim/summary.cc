@@ -106,6 +106,35 @@ PortRow describe_port(const Experiment& experiment, PortId id) {
   return row;
 }
 
+std::vector<DropRow> describe_drops(const fabric::Network& network) {
+  std::vector<DropRow> out(fabric::kDropCauses);
+  for (uint32_t cause = 0; cause < fabric::kDropCauses; ++cause) {
+    out[cause].cause = fabric::name(static_cast<fabric::DropCause>(cause));
+    for (PortId id = 0; id < network.ports(); ++id)
+      out[cause].frames += network.port(id).counters.drops[cause];
+  }
+  std::erase_if(out, [](const DropRow& row) { return row.frames == 0; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const DropRow& a, const DropRow& b) { return a.frames > b.frames; });
+  return out;
+}
+
+std::vector<PauseRow> describe_pauses(const Experiment& experiment) {
+  std::vector<PauseRow> out;
+  for (PortId id = 0; id < experiment.network().ports(); ++id) {
+    const fabric::Port& port = experiment.network().port(id);
+    for (uint32_t p = 0; p < fabric::kPriorities; ++p) {
+      const fabric::PriorityCounters& counters = port.counters.priority[p];
+      if (counters.tx_pause == 0 && counters.rx_pause == 0) continue;
+      out.push_back({id, experiment.port_name(id), p, counters.tx_pause, counters.rx_pause,
+                     counters.expired, static_cast<double>(counters.paused) / kPsPerUs});
+    }
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const PauseRow& a, const PauseRow& b) { return a.paused_us > b.paused_us; });
+  return out;
+}
+
 struct Totals {
   uint64_t drops = 0, lossless_drops = 0, marks = 0, tx_pause = 0, tx_resume = 0, expired = 0;
   Time paused = 0;
@@ -242,13 +271,16 @@ Summary summarise(const Experiment& experiment) {
   for (size_t s = 0; s < sizes.size(); ++s)
     if (!sizes[s].empty()) out.sizes.push_back(describe(experiment, kSizes[s].name, sizes[s]));
   for (const auto& [name, flows] : groups) out.groups.push_back(describe(experiment, name, flows));
-  add_flow_values(experiment, describe(experiment, "all", all), out.values);
+  out.all = describe(experiment, "all", all);
+  add_flow_values(experiment, out.all, out.values);
   add_fabric_values(experiment, out.values);
   add_engine_values(const_cast<Experiment&>(experiment), out.values);
   for (PortId id = 0; id < experiment.network().ports(); ++id)
     if (!experiment.network().port(id).is_host) out.ports.push_back(describe_port(experiment, id));
   std::stable_sort(out.ports.begin(), out.ports.end(),
                    [](const PortRow& a, const PortRow& b) { return a.queue_max > b.queue_max; });
+  out.drops = describe_drops(experiment.network());
+  out.pauses = describe_pauses(experiment);
   out.pause_trees = pause_trees(experiment);
   out.findings = findings(experiment, out);
   return out;

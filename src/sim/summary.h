@@ -37,6 +37,22 @@ struct PortRow {
   double paused_us = 0;  // longest priority
 };
 
+// Frames that were dropped for one reason, over all ports.
+struct DropRow {
+  std::string cause;
+  uint64_t frames = 0;
+};
+
+// PFC of one priority of one port, where there was any.
+struct PauseRow {
+  fabric::PortId port = 0;
+  std::string name;
+  uint32_t priority = 0;
+  uint64_t sent = 0, received = 0;  // frames that stop
+  uint64_t expired = 0;             // pauses that ended by their quanta
+  double paused_us = 0;             // it might not send
+};
+
 // One stop of a cascade: the ports whose pauses made it pause are its children.
 struct PauseTree {
   std::string root;               // the port or host where it began
@@ -47,9 +63,12 @@ struct PauseTree {
 
 struct Summary {
   std::vector<Value> values;
+  FlowClass all;
   std::vector<FlowClass> sizes;
   std::vector<FlowClass> groups;
-  std::vector<PortRow> ports;  // of switches, busiest queue first
+  std::vector<PortRow> ports;    // of switches, busiest queue first
+  std::vector<DropRow> drops;    // the commonest cause first
+  std::vector<PauseRow> pauses;  // the longest first
   std::vector<PauseTree> pause_trees;
   std::vector<std::string> findings;  // in words
 

@@ -14,8 +14,7 @@ bool Catcher::send(const TxPacket& packet) {
   return true;
 }
 
-Rig::Rig(const RigOptions& wanted)
-    : options(wanted), device(DeviceOptions{.seed = 7, .explain = true}) {
+Rig::Rig(const RigOptions& wanted) : options(wanted), device(wanted.device) {
   storage = std::make_unique<uint8_t[]>(kMemory + 4096);
   memory = storage.get() + (4096 - reinterpret_cast<uintptr_t>(storage.get()) % 4096);
   region = {.domain = &domain, .iova = address(0), .length = kMemory, .base = memory};
@@ -47,6 +46,7 @@ QueuePair* Rig::make(const RigOptions& o) {
   init.receive_sges = o.sges;
   init.signal_all = o.signal_all;
   init.port = o.port;
+  init.lane = o.lane;
   init.port_mtu = o.port_mtu;
   init.max_dest_rd_atomic = o.max_dest;
   if (o.use_srq) init.srq = srq.get();
@@ -58,6 +58,7 @@ QueuePair* Rig::make(const RigOptions& o) {
     init.send = {};
   }
   QueuePair* made = *device.create_qp(init);
+  if (o.control) made->congestion(o.control());
   RigOptions saved = options;
   options = o;
   for (QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -72,6 +73,9 @@ struct RigOptions {
   QpState state = QpState::kRts;
   uint32_t port_mtu = 4096;
   uint32_t max_dest = 128;  // READs and atomics the device takes as responder
+  uint8_t lane = 0;
+  DeviceOptions device{.seed = 7, .explain = true};
+  std::function<std::unique_ptr<CongestionControl>()> control;  // of each queue pair made
 };
 
 class Rig {

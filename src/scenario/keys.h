@@ -71,7 +71,7 @@ struct BoundKey {
   std::function<void(const Value&)> store;
 };
 template <typename T, typename U>
-void bind(std::vector<BoundKey>& bound, const std::vector<Key<T>>& keys, U& target) {
+void bind_keys(std::vector<BoundKey>& bound, const std::vector<Key<T>>& keys, U& target) {
   T& base = target;
   for (const Key<T>& key : keys)
     bound.push_back({&key, [&key, &base](const Value& value) { key.store(base, value); }});

@@ -1,6 +1,7 @@
 // Who is meant: nodes by name, hosts by number, patterns, and files beside the scenario.
 #include <errno.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "scenario/sections.h"
@@ -71,6 +72,29 @@ std::vector<std::string_view> NodeNames::words(bool switches) const {
 bool name_matches(std::string_view pattern, std::string_view name) {
   if (!pattern.ends_with('*')) return pattern == name;
   return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+Result<std::vector<std::string_view>> device_names(const Reader& in, const toml::table& table,
+                                                   std::string_view section,
+                                                   const std::vector<std::string_view>& known,
+                                                   const std::vector<std::string_view>& devices) {
+  std::vector<std::string_view> found;
+  for (auto&& [key, node] : table) {
+    const std::string_view name = key.str();
+    if (!node.is_table() || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const bool any = std::any_of(devices.begin(), devices.end(), [&](std::string_view device) {
+      return name_matches(name, device);
+    });
+    if (!any) {
+      std::vector<std::string_view> words = devices;
+      words.insert(words.end(), known.begin(), known.end());
+      return in.error(
+          node.source().begin.line == 0 ? node.source() : key.source(), join_path(section, name),
+          fmt::format("no {} and no key has this name; {}", section, hint(name, words)));
+    }
+    found.push_back(name);
+  }
+  return found;
 }
 
 std::string path_beside(const std::string& scenario_file, const std::string& name) {

@@ -77,7 +77,7 @@ Status read_scenario_section(Reader& in, const toml::table& root, ScenarioForm& 
     const auto table = in.table(*node, "scenario");
     if (!table) return tl::unexpected(table.error());
     std::vector<BoundKey> bound;
-    bind(bound, scenario_keys(), form);
+    bind_keys(bound, scenario_keys(), form);
     if (auto good = in.read(**table, "scenario", bound); !good) return good;
   }
   if (form.duration != 0 && form.warm_up >= form.duration)

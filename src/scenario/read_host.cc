@@ -66,9 +66,9 @@ Status read_host(Reader& in, const toml::table& table, const std::string& path, 
     host = host_profile(value->whole == HostForm::kHpccNs3);
   }
   std::vector<BoundKey> bound;
-  bind(bound, host_form_keys(), form);
-  bind(bound, adapter_keys(), host.adapter);
-  bind(bound, congestion_keys(), host.adapter.congestion);
+  bind_keys(bound, host_form_keys(), form);
+  bind_keys(bound, adapter_keys(), host.adapter);
+  bind_keys(bound, congestion_keys(), host.adapter.congestion);
   if (auto good = in.read(table, path, bound, others); !good) return good;
   engine::CongestionSettings& congestion = host.adapter.congestion;
   fabric::HostSettings& port = host.port;
@@ -84,27 +84,11 @@ Status read_host(Reader& in, const toml::table& table, const std::string& path, 
   return good;
 }
 
-// Names in [host] that are no key: each must mean a host.
-Result<std::vector<std::string_view>> host_names(const Reader& in, const toml::table& table,
-                                                 const Topology& topology) {
-  const auto words = NodeNames(topology).words(false);
-  std::vector<std::string_view> found;
-  for (auto&& [key, node] : table) {
-    const std::string_view name = key.str();
-    const bool known =
-        std::find(std::begin(kHostTables), std::end(kHostTables), name) != std::end(kHostTables);
-    if (known || !node.is_table()) continue;
-    const bool any = std::any_of(words.begin(), words.end(),
-                                 [&](std::string_view word) { return name_matches(name, word); });
-    if (!any) {
-      std::vector<std::string_view> all(std::begin(kHostTables), std::end(kHostTables));
-      all.insert(all.end(), words.begin(), words.end());
-      return in.error(key.source(), join_path("host", name),
-                      fmt::format("no host has this name; {}", hint(name, all)));
-    }
-    found.push_back(name);
-  }
-  return found;
+// What [host] may hold that is no host.
+std::vector<std::string_view> host_words() {
+  std::vector<std::string_view> words(std::begin(kHostTables), std::end(kHostTables));
+  for (const auto& key : adapter_keys()) words.push_back(key.name);
+  return words;
 }
 
 }  // namespace
@@ -119,7 +103,8 @@ Status read_hosts(Reader& in, const toml::table& root, bool as_hpcc, Scenario& s
   }
   const auto table = in.table(*node, "host");
   if (!table) return tl::unexpected(table.error());
-  const auto names = host_names(in, **table, topology);
+  const auto names =
+      device_names(in, **table, "host", host_words(), NodeNames(topology).words(false));
   if (!names) return tl::unexpected(names.error());
   std::vector<std::string_view> others = *names;
   others.insert(others.end(), std::begin(kHostTables), std::end(kHostTables));

@@ -125,9 +125,9 @@ Status read_switch(Reader& in, const toml::table& table, const std::string& path
       chosen = form;
     }
   std::vector<BoundKey> bound;
-  bind(bound, switch_form_keys(), form);
-  bind(bound, switch_keys(), form.settings);
-  bind(bound, port_keys(), form.settings.port);
+  bind_keys(bound, switch_form_keys(), form);
+  bind_keys(bound, switch_keys(), form.settings);
+  bind_keys(bound, port_keys(), form.settings.port);
   if (auto good = in.read(table, path, bound, others); !good) return good;
   if (auto good = read_port_tables(in, table, path, form.settings.port); !good) return good;
   if (auto good = in.read_inner(table, path, "routing", routing_keys(), form.settings.routing);
@@ -216,7 +216,8 @@ Status check_buffer(const Reader& in, const std::string& name, const fabric::Swi
     const PortSettings& port = own == s.ports.end() ? s.port : own->second;
     long double most = 0, all = 0;
     for (const fabric::GroupSettings& group : port.groups) {
-      all += static_cast<long double>(group.reserved_bytes) + group.headroom_bytes;
+      sum += static_cast<long double>(group.reserved_bytes);
+      all += static_cast<long double>(group.headroom_bytes);
       most = std::max<long double>(most, group.headroom_bytes);
     }
     sum += s.headroom == fabric::SwitchSettings::kPerPort ? most : all;
@@ -267,28 +268,14 @@ uint64_t host_rate(const Topology& topology) {
   return rate;
 }
 
-// Names in [switch] that are no key: each must mean a switch.
-Result<std::vector<std::string_view>> switch_names(const Reader& in, const toml::table& table,
-                                                   const Topology& topology) {
-  const NodeNames names(topology);
-  std::vector<std::string_view> found;
-  for (auto&& [key, node] : table) {
-    const std::string_view name = key.str();
-    const bool known = std::find(std::begin(kSwitchTables), std::end(kSwitchTables), name) !=
-                       std::end(kSwitchTables);
-    if (known || !node.is_table()) continue;
-    const auto words = names.words(true);
-    const bool any = std::any_of(words.begin(), words.end(),
-                                 [&](std::string_view word) { return name_matches(name, word); });
-    if (!any) {
-      auto all = words;
-      all.insert(all.end(), std::begin(kSwitchTables), std::end(kSwitchTables));
-      return in.error(key.source(), join_path("switch", name),
-                      fmt::format("no switch has this name; {}", hint(name, all)));
-    }
-    found.push_back(name);
-  }
-  return found;
+// What [switch] may hold that is no switch.
+std::vector<std::string_view> switch_words() {
+  std::vector<std::string_view> words;
+  for (const auto& key : switch_form_keys()) words.push_back(key.name);
+  for (const auto& key : switch_keys()) words.push_back(key.name);
+  for (const auto& key : port_keys()) words.push_back(key.name);
+  words.insert(words.end(), std::begin(kSwitchTables), std::end(kSwitchTables));
+  return words;
 }
 
 }  // namespace
@@ -304,7 +291,8 @@ Status read_switches(Reader& in, const toml::table& root, bool as_hpcc, Scenario
     if (!found) return tl::unexpected(found.error());
     table = *found;
   }
-  const auto names = switch_names(in, *table, topology);
+  const auto names =
+      device_names(in, *table, "switch", switch_words(), NodeNames(topology).words(true));
   if (!names) return tl::unexpected(names.error());
   if (const toml::node* port = table->get("port"))
     return in.error(port->source(), "switch.port",

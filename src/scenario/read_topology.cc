@@ -75,7 +75,7 @@ Status no_strangers(const Reader& in, const toml::table& table, const std::strin
 Result<LinkForm> read_link(Reader& in, const toml::table& table, const std::string& path) {
   LinkForm form;
   std::vector<BoundKey> bound;
-  bind(bound, link_keys(), form);
+  bind_keys(bound, link_keys(), form);
   if (auto good = in.read(table, path, bound); !good) return tl::unexpected(good.error());
   if (form.a.empty() || form.b.empty())
     return in.error(table.source(), path, "does not say what it joins; give a and b");
@@ -222,14 +222,14 @@ Status read_topology(Reader& in, const toml::table& root, Topology& topology) {
   form.shape.kind = kinds[form.kind];
   if (auto good = no_strangers(in, *table, form.shape.kind); !good) return good;
   std::vector<BoundKey> bound;
-  bind(bound, topology_keys(), form);
+  bind_keys(bound, topology_keys(), form);
   const bool listed = form.shape.kind == kLinks;
   std::vector<Key<Shape>> counts;
   if (listed)
-    bind(bound, topology_list_keys(), form);
+    bind_keys(bound, topology_list_keys(), form);
   else
     counts = count_keys(*kind_named(form.shape.kind));
-  bind(bound, counts, form.shape);
+  bind_keys(bound, counts, form.shape);
   if (auto good = in.read(*table, "topology", bound); !good) return good;
   if (listed) return read_links(in, root, *table, form, topology);
   if (auto good = wires(in, form, form.shape); !good) return good;

@@ -16,8 +16,8 @@ Status read_flow(Reader& in, const toml::table& table, const std::string& path,
   FlowForm form;
   form.flow.bytes = kEndless;
   std::vector<BoundKey> bound;
-  bind(bound, flow_form_keys(), form);
-  bind(bound, flow_keys(), form.flow);
+  bind_keys(bound, flow_form_keys(), form);
+  bind_keys(bound, flow_keys(), form.flow);
   if (auto good = in.read(table, path, bound); !good) return good;
   for (const auto& [key, name] : {std::pair{"from", form.from}, {"to", form.to}}) {
     if (name.empty())
@@ -124,10 +124,10 @@ Status read_workload(Reader& in, const toml::table& table, const std::string& pa
   Workload workload;
   workload.kind = static_cast<Workload::Kind>(chosen->whole);
   std::vector<BoundKey> bound;
-  bind(bound, workload_form_keys(), form);
-  bind(bound, kind.form, form);
-  bind(bound, workload_keys(), workload);
-  bind(bound, kind.keys, workload);
+  bind_keys(bound, workload_form_keys(), form);
+  bind_keys(bound, kind.form, form);
+  bind_keys(bound, workload_keys(), workload);
+  bind_keys(bound, kind.keys, workload);
   if (auto good = in.read(table, path, bound); !good) return good;
   workload.name = form.name.empty() ? std::string(kind.name) : form.name;
   for (const auto& [key, list, hosts] :
@@ -221,7 +221,7 @@ Status read_events(Reader& in, const toml::table& root, Scenario& scenario) {
     const std::string path = fmt::format("event.{}", i);
     EventForm form;
     std::vector<BoundKey> bound;
-    bind(bound, event_keys(), form);
+    bind_keys(bound, event_keys(), form);
     if (auto good = in.read(*(*tables)[i], path, bound); !good) return good;
     if (form.until <= form.at)
       return in.error(

@@ -53,7 +53,7 @@ class Reader {
                   const std::vector<Key<T>>& keys, T& target,
                   std::span<const std::string_view> others = {}) {
     std::vector<BoundKey> bound;
-    bind(bound, keys, target);
+    bind_keys(bound, keys, target);
     return read(table, path, bound, others);
   }
   // The same from the table `name` within `table`, if it is there.

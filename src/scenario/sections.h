@@ -31,6 +31,13 @@ class NodeNames {
 // A name in [switch.NAME] or [host.NAME]: a node, or the beginning of names with a '*' behind it.
 bool name_matches(std::string_view pattern, std::string_view name);
 
+// Tables in [`section`] that are neither a key nor among `tables`: each must be or match one of
+// `devices`, names of nodes.
+Result<std::vector<std::string_view>> device_names(const Reader& in, const toml::table& table,
+                                                   std::string_view section,
+                                                   const std::vector<std::string_view>& known,
+                                                   const std::vector<std::string_view>& devices);
+
 // A file that the scenario names: relative to the scenario's own folder.
 std::string path_beside(const std::string& scenario_file, const std::string& name);
 

@@ -87,9 +87,11 @@ void write_ecn(Writer& out, const std::string& path, const fabric::EcnSettings& 
                const fabric::EcnSettings& base) {
   if (same(ecn_keys(), of, base)) return;
   out.section(path, true);
-  fabric::EcnSettings marking = base;
-  marking.mark = true;  // as soon as the section is there
-  out.keys(ecn_keys(), of, marking);
+  for (const Key<fabric::EcnSettings>& key : ecn_keys())
+    if (key.name == "mark")
+      out.line(key.name, format_value(key, key.show(of)));  // the section alone would turn it on
+    else
+      out.write(key, of, base);
 }
 
 // What a port's own tables say; `base` is what the port begins with.

@@ -51,6 +51,7 @@ namespace verbena::engine {
   X(rx_bad_response, "packets", "responses outside the requester's window, ignored")        \
   X(rx_payload_lost, "packets", "same-host packets whose payload could not be fetched")     \
   X(rp_cnp_handled, "packets", "CNPs received")                                             \
+  X(np_cnp_sent, "packets", "CNPs sent")                                                    \
   X(np_ecn_marked_roce_packets, "packets", "packets received with the CE mark")             \
   X(cq_overrun, "completions", "completions lost because the completion queue was full")
 

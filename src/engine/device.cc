@@ -153,6 +153,7 @@ void Device::receive(Instant now, const RxPacket& packet) {
   if ((packet.traffic_class & 3) == 3) ++counters.np_ecn_marked_roce_packets;
   if (header.opcode == wire::Opcode::kCnp) {
     ++counters.rp_cnp_handled;
+    if (receiver) receiver->receive_notification(now, packet);
     return;
   }
   if ((header.pkey & 0x7fff) != 0x7fff) {  // our table: one entry, 0xffff, full member

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct DeviceOptions {
   uint64_t port_bits_per_second = 0;
   // Acknowledgements have a class of their own: transmit() leaves them to transmit_answers().
   bool acknowledgements_apart = false;
+  // Whether and how marks that arrive are told to their sender. Nothing: they are only counted.
+  std::optional<NpSettings> notification;
 };
 
 inline constexpr uint8_t kMaxPorts = 32;  // verbs devices of one process, counted apart
@@ -90,12 +93,16 @@ class Device {
                           uint8_t lane_mask = kAllLanes);
   // Bit n: a queue pair of lane n wants to send.
   uint8_t lanes_ready() const { return lanes_ready_; }
+  // Sends at most `budget` CNPs that are owed. transmit() does so first, for whoever gives them no
+  // class of their own.
+  TransmitResult transmit_notifications(Instant now, PacketSink& sink,
+                                        uint32_t budget = UINT32_MAX);
   // With acknowledgements_apart: sends at most `budget` acknowledgements that are owed.
   TransmitResult transmit_answers(Instant now, PacketSink& sink, uint32_t budget = UINT32_MAX);
   bool answers_ready() const { return !answering_.empty(); }
   Instant next_deadline() const;
   void arm(CompletionQueue& cq, bool solicited_only);  // and reports the event if it is due
-  bool wants_to_transmit() const { return lanes_ready_ != 0; }
+  bool wants_to_transmit() const { return lanes_ready_ != 0 || !notifying_.empty(); }
 
   // --- reports. Taken by swapping, after each step.
   std::vector<Event>& events() { return events_; }
@@ -118,6 +125,8 @@ class Device {
   // Called by queue pairs.
   void wake(QueuePair* qp);
   void owe_answer(QueuePair* qp);
+  void owe_notification(QueuePair* qp) { notifying_.push_back(qp); }
+  void forget_notification(QueuePair* qp) { notifying_.erase(qp); }
   void update_timer(QueuePair* qp);
   void focus(const QueuePair& qp) { port_ = qp.init().port; }  // whose port counts from here on
   void push_completion(CompletionQueue* cq, const WorkCompletion& completion, bool solicited);
@@ -129,6 +138,7 @@ class Device {
   };
   using Ready = Chain<QueuePair, &QueuePair::ready_>;
   using Answering = Chain<QueuePair, &QueuePair::answering_>;
+  using Notifying = Chain<QueuePair, &QueuePair::notifying_>;
   TransmitResult transmit_lane(Instant now, PacketSink& sink, uint32_t& budget, uint8_t lane);
   void forget_ready(QueuePair* qp);
   QueuePair* first_receiver(const RxPacket& packet);
@@ -144,6 +154,7 @@ class Device {
   std::vector<Attachment> attachments_;
   Ready ready_[kLanes];
   uint8_t lanes_ready_ = 0;         // bit n: ready_[n] is not empty
+  Notifying notifying_;             // owe a CNP
   Answering answering_;             // owe an acknowledgement that leaves apart
   std::vector<QueuePair*> timers_;  // binary heap by timer_at_
   std::vector<Event> events_;

@@ -11,6 +11,12 @@ constexpr uint32_t kQpBudget = 64;  // packets a queue pair may send before the 
 }  // namespace
 
 TransmitResult Device::transmit(Instant now, PacketSink& sink, uint32_t budget, uint8_t lane_mask) {
+  if (!notifying_.empty()) {
+    uint32_t owed = static_cast<uint32_t>(std::min<size_t>(budget, notifying_.size()));
+    TransmitResult result = transmit_notifications(now, sink, owed);
+    if (result == TransmitResult::kBlocked) return result;
+    budget -= owed;
+  }
   for (uint32_t lanes = lanes_ready_ & lane_mask; lanes != 0; lanes &= lanes - 1) {
     auto lane = static_cast<uint8_t>(std::countr_zero(lanes));
     if (transmit_lane(now, sink, budget, lane) == TransmitResult::kMore)
@@ -45,6 +51,16 @@ TransmitResult Device::transmit_lane(Instant now, PacketSink& sink, uint32_t& bu
   }
   if (ready.empty()) lanes_ready_ &= static_cast<uint8_t>(~(1u << lane));
   return ready.empty() ? TransmitResult::kIdle : TransmitResult::kBlocked;
+}
+
+TransmitResult Device::transmit_notifications(Instant /*now*/, PacketSink& sink, uint32_t budget) {
+  for (; !notifying_.empty(); --budget) {
+    if (budget == 0) return TransmitResult::kMore;
+    focus(*notifying_.front());
+    if (!notifying_.front()->send_notification(sink)) return TransmitResult::kBlocked;
+    notifying_.pop_front();
+  }
+  return TransmitResult::kIdle;
 }
 
 TransmitResult Device::transmit_answers(Instant /*now*/, PacketSink& sink, uint32_t budget) {

@@ -194,6 +194,7 @@ void QueuePair::receive(Instant now, const RxPacket& packet) {
   if (!acceptable(packet)) return;
   counters_.packets_received += wire_packets(packet.path_mtu, packet.payload.length);
   counters_.bytes_received += packet.payload.length;
+  if ((packet.traffic_class & 3) == 3 || packet.telemetry) note_congestion(now, packet);
   if (type() == QpType::kUd) {
     receive_datagram(now, packet);
   } else if (wire::opcode_info(packet.header.opcode).response) {
@@ -464,6 +465,8 @@ void QueuePair::reset() {
   last_wqe_reported_ = posted_flush_told_ = false;
   attributes_ = QpAttributes{};
   pacing_.reset();
+  notification_.reset();
+  device_.forget_notification(this);
   for (CompletionQueue* cq : {init_.send_cq, init_.receive_cq})
     if (cq) cq->forget(qpn_);
   device_.update_timer(this);

@@ -11,6 +11,7 @@
 #include "engine/address.h"
 #include "engine/chain.h"
 #include "engine/completion_queue.h"
+#include "engine/congestion/notification.h"
 #include "engine/counters.h"
 #include "engine/pacing.h"
 #include "engine/requester.h"
@@ -131,6 +132,10 @@ class QueuePair {
 
   // One packet that the device found to be for this queue pair.
   void receive(Instant now, const RxPacket& packet);
+  // The same of a CNP; one from another address than the peer's changes nothing.
+  void receive_notification(Instant now, const RxPacket& packet);
+  // Sends the CNP that Device::owe_notification() announced. False: refused.
+  bool send_notification(PacketSink& sink);
   // Sends at most `budget` packets: what is owed to the peer first, then work requests.
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t budget);
   // Runs the timer that expired: RNR wait or acknowledgement timeout (IBA 9.7.6.1.3, 9.7.5.2.8).
@@ -171,6 +176,7 @@ class QueuePair {
   friend class Responder;
 
   bool acceptable(const RxPacket& packet);
+  void note_congestion(Instant now, const RxPacket& packet);
   bool admit_datagram(const RxPacket& packet, uint64_t needed);
   void receive_datagram(Instant now, const RxPacket& packet);
   TransmitState transmit_datagrams(Instant now, PacketSink& sink, uint32_t& budget);
@@ -225,13 +231,15 @@ class QueuePair {
   Requester requester_;
   Responder responder_;
   Psn datagram_psn_;
-  std::unique_ptr<Pacing> pacing_;  // null without congestion control
+  std::unique_ptr<Pacing> pacing_;              // null without congestion control
+  std::unique_ptr<Notification> notification_;  // null until a mark arrived that is to be told
 
   QpCounters counters_;
 
   bool abandoned_ = false;
   ChainLink<QueuePair> ready_;      // on the device's ready list of its lane
   ChainLink<QueuePair> answering_;  // on its list of those that owe acknowledgements
+  ChainLink<QueuePair> notifying_;  // on its list of those that owe a CNP
   Instant timer_at_ = kNever;       // key in the device's timer heap
   size_t timer_slot_ = SIZE_MAX;    // place in it; SIZE_MAX: not in the heap
   bool comm_established_ = false;

@@ -261,7 +261,16 @@ bool Responder::send_answer(const Response& response, PacketSink& sink) {
     packet.header.aeth.syndrome |= credits();
     packet.header.atomic_original = resources_[response.resource].original;
   }
+  Notification* told = qp_.notification_.get();
+  if (told) {
+    packet.header.becn = told->echo;
+    if (told->telemetry.count > 0) packet.telemetry = &told->telemetry;
+  }
   if (!sink.send(packet)) return false;
+  if (told) {
+    told->echo = false;
+    told->telemetry.count = 0;
+  }
   ++qp_.counters_.packets_sent;
   ++qp_.device_.counters().port_xmit_packets;
   return true;

@@ -89,7 +89,6 @@ uint32_t Adapter::frame_bytes(const engine::TxPacket& packet) const {
   if (settings_.header_bytes != 0) return settings_.header_bytes + packet.payload.length;
   uint32_t bytes = kEthernetBytes + kIpUdpBytes + info.header_length + packet.payload.length +
                    packet.header.pad_count + static_cast<uint32_t>(wire::kIcrcBytes) + kFcsBytes;
-  if (info.operation == wire::Operation::kCnp) bytes += wire::kCnpReservedBytes;
   return std::max(kLeastFrame, bytes);
 }
 

@@ -54,4 +54,9 @@ class CongestionControl {
   virtual double alpha(Instant /*now*/) { return 0; }
 };
 
+struct CongestionSettings;
+// The control that `settings` name, for a port of `port_rate` bit/s; null for none.
+std::unique_ptr<CongestionControl> make_control(const CongestionSettings& settings,
+                                                uint64_t port_rate);
+
 }  // namespace verbena::engine

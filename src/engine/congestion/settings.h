@@ -48,6 +48,8 @@ struct DcqcnSettings {
 };
 // "nvidia", "paper", "authors", "hpcc-ns3"; nothing for another name.
 std::optional<DcqcnSettings> dcqcn_profile(std::string_view name);
+// What the receiver does beside it.
+std::optional<NpSettings> np_profile(std::string_view name);
 
 // Swift (SIGCOMM 2020, section 3): a target of the delay, additive increase, one cut in a round
 // trip. Hop scaling and flow scaling as there; pacing below one packet.

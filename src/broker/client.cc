@@ -32,10 +32,13 @@ std::vector<Lease*>& living_leases() {
   return *leases;
 }
 
+// No request is under way meanwhile: the child would get descriptors that come with its answer.
 void before_fork() {
   g_leases_mutex.lock();
+  for (Lease* lease : living_leases()) lease->pause_for_fork();
 }
 void after_fork_in_parent() {
+  for (Lease* lease : living_leases()) lease->go_on_in_parent();
   g_leases_mutex.unlock();
 }
 void after_fork_in_child() {
@@ -125,6 +128,15 @@ Result<HostView> HostView::map(int fd) {
   return out;
 }
 
+Result<void> HostView::remap(int fd) {
+  Result<HostView> other = map(fd);  // found sound
+  if (!other) return tl::unexpected<Error>(other.error());
+  void* memory = ::mmap(const_cast<link::HostPage*>(page_), sizeof(link::HostPage), PROT_READ,
+                        MAP_SHARED | MAP_FIXED, fd, 0);
+  if (memory != MAP_FAILED) return {};
+  return fail(errno, std::string("cannot map the host page: ") + std::strerror(errno));
+}
+
 Result<std::unique_ptr<Lease>> attach(const AttachOptions& options) {
   std::unique_ptr<Lease> lease(new Lease);
   Result<void> started = lease->start(options);
@@ -197,7 +209,7 @@ void Lease::detach() {
 
 void Lease::close_in_child() {
   abandoned_ = true;
-  new (&mutex_) std::mutex;  // another thread of the parent may have held it
+  new (&mutex_) std::mutex;  // held since pause_for_fork()
   connection_.reset();
   segment_fd_.reset();
   wakeup_.reset();
@@ -233,9 +245,10 @@ link::Opened Lease::open_area(uint8_t slot, int patience_ms, link::PeerArea& out
   Result<PeerSegment> peer = find_peer(slot, late ? 0 : patience_ms, patience_ms);
   if (!peer) {
     const int code = peer.error().code;
-    return code == ETIMEDOUT ? link::Opened::kLater
-           : code == ENOMEM  ? link::Opened::kNoRoom
-                             : link::Opened::kNobody;
+    const bool no_broker = code == ECONNREFUSED && !given_up_;  // yet: see keep()
+    return code == ETIMEDOUT || no_broker ? link::Opened::kLater
+           : code == ENOMEM               ? link::Opened::kNoRoom
+                                          : link::Opened::kNobody;
   }
   auto keeper = std::make_shared<PeerSegment>(std::move(*peer));
   out.area = &keeper->segment->local;
@@ -277,19 +290,9 @@ Result<PeerSegment> Lease::find_peer(uint8_t slot, int wait_ms, int patience_ms)
 }
 
 // Without a connection (the broker died) our slot is claimed from the next one in the same breath.
-// The standby knows the token. A new broker does not, and says so: its sockets are others.
 Result<void> Lease::put_open(uint8_t slot) {
-  if (!connection_.valid()) {
-    Result<link::Fd> connected = connect_now(options_.name);
-    if (!connected && connected.error().code == EAGAIN) return fail(ETIMEDOUT, "no broker reads");
-    if (!connected) return tl::unexpected<Error>(connected.error());
-    connection_ = std::move(*connected);
-    claim_ = identity_;
-    claim_->type = RequestType::kReclaim;
-    claim_->slot = slot_;
-    Result<void> put = put_request(connection_.get(), *claim_);
-    if (!put) return put;
-  }
+  if (!connection_.valid())
+    if (Result<void> claimed = reconnect(); !claimed) return claimed;
   Request open;
   open.type = RequestType::kOpenPeer;
   open.slot = slot;
@@ -300,12 +303,10 @@ Result<void> Lease::put_open(uint8_t slot) {
 
 Result<Answer> Lease::hear_open(int wait_ms) {
   if (claim_) {
-    Result<Answer> claimed = hear_answer(connection_.get(), *claim_, wait_ms);
-    if (!claimed && claimed.error().code == ETIMEDOUT) return claimed;
-    claim_.reset();
-    if (!claimed) {
-      if (!is_lost_connection(claimed.error())) lose_connection();
-      return claimed;
+    if (Result<void> claimed = hear_claim(wait_ms); !claimed) {
+      if (claimed.error().code != ETIMEDOUT && !is_lost_connection(claimed.error()))
+        lose_connection();
+      return tl::unexpected<Error>(claimed.error());
     }
   }
   return hear_answer(connection_.get(), *question_, wait_ms);

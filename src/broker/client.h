@@ -3,6 +3,7 @@
 // which the data path uses.
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -61,6 +62,8 @@ class HostView {
   HostView& operator=(HostView&& other) noexcept;
   ~HostView();
   static Result<HostView> map(int fd);
+  // Another page at the same place, under the eyes of its readers.
+  Result<void> remap(int fd);
   const link::HostPage* get() const { return page_; }
 
  private:
@@ -99,8 +102,23 @@ class Lease : public link::PeerDirectory {
   Result<void> join(const uint8_t (&group)[16], uint32_t interface_index);
   Result<void> leave(const uint8_t (&group)[16], uint32_t interface_index);
 
-  void detach();          // gives the slot back; idempotent
-  void close_in_child();  // atfork handler
+  // Keeps the line to the broker: claims the slot from the next one when this one ends and, when
+  // that had no standby either, starts one. Never waits. To be called again when poll(2) has
+  // something to say of `line`, or `again_ms` have passed (negative: no need).
+  struct Kept {
+    pollfd line{-1, 0, 0};
+    int again_ms = -1;
+    // The descriptors udp4() and udp6() stand for new sockets: who sleeps on them has the old ones.
+    bool moved = false;
+    std::string explanation;  // for the explain log; mostly empty
+  };
+  Kept keep();
+
+  void detach();  // gives the slot back; idempotent
+  // atfork handlers
+  void pause_for_fork() { mutex_.lock(); }
+  void go_on_in_parent() { mutex_.unlock(); }
+  void close_in_child();
 
  private:
   friend Result<std::unique_ptr<Lease>> attach(const AttachOptions& options);
@@ -112,6 +130,12 @@ class Lease : public link::PeerDirectory {
   Result<void> put_open(uint8_t slot);
   Result<struct Answer> hear_open(int wait_ms);
   void lose_connection();
+  // (claim.cc)
+  Result<void> reconnect();
+  Result<void> hear_claim(int wait_ms);
+  Result<void> move_to(struct Answer& answer);
+  void settle_claim(Kept& kept);
+  void find_broker(Kept& kept);
 
   AttachOptions options_;
   std::mutex mutex_;
@@ -126,6 +150,11 @@ class Lease : public link::PeerDirectory {
   // our slot, and one slot to open. Answers that came when nobody waited for them are kept.
   std::optional<Request> claim_, question_;
   std::map<uint8_t, PeerSegment> heard_;
+  // While no broker serves us: when to try next, how long the wait after another refusal is, and
+  // when one was started last.
+  int64_t next_try_ms_ = 0, patience_ms_ = 0, spawned_ms_ = 0;
+  bool moved_ = false;     // not told by keep() yet
+  bool given_up_ = false;  // no broker will know this lease any more
   bool attached_ = false;
   bool abandoned_ = false;
 };

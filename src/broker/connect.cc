@@ -20,8 +20,6 @@
 namespace verbena::broker {
 namespace {
 
-constexpr int64_t kRespawnMs = 400;  // a broker that did not come up by then will not
-
 // The descriptor, or -errno. EAGAIN: the backlog stayed full for `patience_ms`.
 int connect_to(const std::string& name, int64_t patience_ms) {
   sockaddr_un address{};

@@ -5,12 +5,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <string>
 
+#include "broker/message.h"
 #include "broker/multicast.h"
+#include "broker/restoration.h"
 #include "broker/slot_segment.h"
 
 namespace verbena::broker {
@@ -21,7 +24,31 @@ namespace verbena::broker {
 
 Result<void> Custody::open(uint16_t port) {
   Result<void> opened = sockets_.open(port);
+  return opened ? make_page() : opened;
+}
+
+Result<void> Custody::restore(uint16_t port, std::vector<Claim>& claims) {
+  std::vector<SlotSockets> former;
+  uint32_t last = 0;
+  for (Claim& claim : claims) {
+    former.push_back(std::move(claim.sockets));
+    last = std::max(last, claim.request.slot);
+  }
+  Result<void> opened = sockets_.open_behind(port, std::move(former), last);
+  if (opened) opened = make_page();
   if (!opened) return opened;
+  // How often the other slots were leased nobody knows: not so often.
+  const auto unused = static_cast<uint32_t>(now_ms());
+  for (link::SlotRow& row : page_->rows) row.generation.store(unused, std::memory_order_relaxed);
+  for (Claim& claim : claims) {
+    claim.row.generation = claim.generation;
+    publish(claim.request.slot, claim.request, ::geteuid(), std::move(claim.row));
+    change_groups(claim.request.slot, true);
+  }
+  return {};
+}
+
+Result<void> Custody::make_page() {
   page_fd_.reset(::memfd_create("verbena-host", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!page_fd_.valid() || ::ftruncate(page_fd_.get(), sizeof(link::HostPage)) != 0) {
     return fail(errno, std::string("cannot make the host page: ") + std::strerror(errno));
@@ -54,10 +81,14 @@ std::optional<uint32_t> Custody::find(uint64_t token) const {
 }
 
 void Custody::grant(uint32_t slot, const Request& request, uint32_t uid, LeaseRow row) {
-  constexpr auto relaxed = std::memory_order_relaxed;
   sockets_.drain(slot);
+  row.generation = page_->rows[slot].generation.load(std::memory_order_relaxed) + 1;
+  publish(slot, request, uid, std::move(row));
+}
+
+void Custody::publish(uint32_t slot, const Request& request, uint32_t uid, LeaseRow row) {
+  constexpr auto relaxed = std::memory_order_relaxed;
   link::SlotRow& shown = page_->rows[slot];
-  row.generation = shown.generation.load(relaxed) + 1;
   shown.pid.store(request.pid, relaxed);
   shown.uid.store(uid, relaxed);
   shown.pid_namespace.store(request.pid_namespace, relaxed);
@@ -79,7 +110,7 @@ void Custody::release(uint32_t slot, bool publish) {
   if (!leases_[slot].used) return;
   if (publish) {
     page_->rows[slot].flags.store(0, std::memory_order_release);
-    leave_groups(slot);
+    change_groups(slot, false);
     sockets_.drain(slot);
   }
   leases_[slot] = LeaseRow{};
@@ -94,7 +125,7 @@ bool Custody::released_by_owner(uint32_t slot) const {
   return n == sizeof(released) && released != 0;
 }
 
-void Custody::leave_groups(uint32_t slot) {
+void Custody::change_groups(uint32_t slot, bool join) {
   Membership memberships[kMaxMemberships] = {};
   ssize_t n = ::pread(leases_[slot].segment.get(), memberships, sizeof(memberships),
                       offsetof(SegmentHeader, memberships));
@@ -103,7 +134,7 @@ void Custody::leave_groups(uint32_t slot) {
   for (const Membership& membership : memberships) {
     if (!membership.used) continue;
     change_membership(own.udp4.get(), own.udp6.get(), membership.group, membership.interface_index,
-                      false);
+                      join);
   }
 }
 

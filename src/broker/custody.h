@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "broker/protocol.h"
@@ -36,10 +37,15 @@ struct Update {
   uint64_t token = 0;
 };
 
+struct Claim;
+
 class Custody {
  public:
   // Fresh state: groups bound, host page made.
   Result<void> open(uint16_t port);
+  // The state of processes that have handed over all sockets on the port (restoration.h). On an
+  // error what the claims had is lost.
+  Result<void> restore(uint16_t port, std::vector<Claim>& claims);
 
   SocketGroup& sockets() { return sockets_; }
   link::HostPage& page() { return *page_; }
@@ -61,7 +67,9 @@ class Custody {
   bool released_by_owner(uint32_t slot) const;
 
  private:
-  void leave_groups(uint32_t slot);
+  Result<void> make_page();
+  void publish(uint32_t slot, const Request& request, uint32_t uid, LeaseRow row);
+  void change_groups(uint32_t slot, bool join);
 
   SocketGroup sockets_;
   link::Fd page_fd_;

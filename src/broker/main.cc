@@ -16,6 +16,8 @@
 #include <cstring>
 #include <string>
 
+#include "broker/message.h"
+#include "broker/restoration.h"
 #include "broker/server.h"
 #include "wire/headers.h"
 
@@ -59,6 +61,12 @@ link::Fd listen_on(const std::string& name) {
   return fd;
 }
 
+Result<void> begin(Custody& custody, uint16_t port, Restoration& restoration) {
+  if (restoration.complete()) return custody.restore(port, restoration.claims());
+  if (restoration.begun()) return fail(EADDRINUSE, "not all have handed over their sockets");
+  return custody.open(port);
+}
+
 int serve(const std::string& name, uint16_t port) {
   link::Fd listener = listen_on(name);
   if (!listener.valid()) return 0;  // the others won the race: they serve
@@ -66,21 +74,29 @@ int serve(const std::string& name, uint16_t port) {
     refuse_clients(listener.get(), enough.error());
     return 1;
   }
-  // A predecessor or a client may be in the middle of closing its sockets.
-  constexpr int kTries = 30;
-  constexpr timespec kPause{0, 10'000'000};
-  for (int attempt = 1;; ++attempt) {
+  // A predecessor or a client may be in the middle of closing its sockets; or both brokers died,
+  // and their clients will come to hand over theirs.
+  constexpr int kFirstClaimMs = 500, kAllClaimsMs = 1500, kStepMs = 10;
+  const int64_t began = now_ms();
+  Restoration restoration(listener.get(), port);
+  while (true) {
     Custody custody;
-    Result<void> opened = custody.open(port);
+    Result<void> opened = begin(custody, port, restoration);
     if (opened) {
-      Server(std::move(listener), std::move(custody)).run();
+      Server server(std::move(listener), std::move(custody));
+      if (restoration.begun()) server.resume(restoration);
+      server.run();
       return 0;
     }
-    if (attempt == kTries || opened.error().code != EADDRINUSE) {
-      refuse_clients(listener.get(), opened.error());
+    const int64_t patience = restoration.begun() ? kAllClaimsMs : kFirstClaimMs;
+    const bool in_use = opened.error().code == EADDRINUSE;
+    if (!in_use || now_ms() - began > patience) {
+      const Error why = in_use && restoration.begun() ? restoration.missing() : opened.error();
+      restoration.refuse_all(why);
+      refuse_clients(listener.get(), why);
       return 1;
     }
-    ::nanosleep(&kPause, nullptr);
+    restoration.listen(kStepMs);
   }
 }
 

@@ -36,10 +36,11 @@ void read_table(const char* table, uint16_t port, std::vector<Holder>& out) {
   }
 }
 
-std::vector<Holder> find_sockets(uint16_t port) {
+std::vector<Holder> find_sockets(uint16_t port, const std::set<uint64_t>& except = {}) {
   std::vector<Holder> out;
   read_table("/proc/net/udp", port, out);
   read_table("/proc/net/udp6", port, out);
+  std::erase_if(out, [&except](const Holder& each) { return except.contains(each.inode); });
   return out;
 }
 
@@ -68,37 +69,54 @@ std::string process_name(const std::string& pid) {
   return name;
 }
 
-// The first process found to hold one of the sockets, as "name (pid 123)"; empty when none is.
-std::string find_process(const std::vector<Holder>& sockets) {
+// The processes found to hold some of the sockets, each as "name (pid 123)"; not more than a
+// sentence can bear.
+std::vector<std::string> find_processes(const std::vector<Holder>& sockets) {
+  constexpr size_t kMaxNamed = 8;
+  std::vector<std::string> out;
   DIR* proc = ::opendir("/proc");
-  if (!proc) return {};
-  std::string out;
+  if (!proc) return out;
   while (dirent* entry = ::readdir(proc)) {
     std::string pid = entry->d_name;
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
     if (!holds(pid, sockets)) continue;
-    out = process_name(pid) + " (pid " + pid + ")";
-    break;
+    out.push_back(out.size() < kMaxNamed ? process_name(pid) + " (pid " + pid + ")" : "others");
+    if (out.size() > kMaxNamed) break;
   }
   ::closedir(proc);
   return out;
 }
 
+std::string listed(const std::vector<std::string>& names) {
+  std::string out = names[0];
+  for (size_t i = 1; i < names.size(); ++i)
+    out += (i + 1 < names.size() ? ", " : " and ") + names[i];
+  return out;
+}
+
 }  // namespace
+
+std::set<uint64_t> sockets_on(uint16_t port) {
+  std::set<uint64_t> inodes;
+  for (const Holder& each : find_sockets(port)) inodes.insert(each.inode);
+  return inodes;
+}
 
 bool held_by_strangers(uint16_t port) {
   const std::vector<Holder> sockets = find_sockets(port);
   if (sockets.empty()) return false;
-  return sockets[0].uid != ::geteuid() || find_process(sockets).empty();
+  return sockets[0].uid != ::geteuid() || find_processes(sockets).empty();
 }
 
-std::string describe_port_holder(uint16_t port) {
+std::string describe_port_holder(uint16_t port, const std::set<uint64_t>& except) {
   std::string what = "UDP port " + std::to_string(port) + " (RoCE v2) is already in use";
-  const std::vector<Holder> sockets = find_sockets(port);
+  const std::vector<Holder> sockets = find_sockets(port, except);
   const std::string elsewhere = ", or run in a network namespace of your own: unshare -rn";
   if (sockets.empty()) return what + "; stop its user" + elsewhere;
-  std::string process = find_process(sockets);
-  if (!process.empty()) return what + " by " + process + "; stop that process" + elsewhere;
+  const std::vector<std::string> processes = find_processes(sockets);
+  if (!processes.empty())
+    return what + " by " + listed(processes) + "; stop " +
+           (processes.size() == 1 ? "that process" : "those processes") + elsewhere;
   uint32_t uid = sockets[0].uid;
   if (uid != 0 && uid != ::geteuid()) {
     return what + " by a process of uid " + std::to_string(uid) +

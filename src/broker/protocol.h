@@ -9,14 +9,16 @@
 namespace verbena::broker {
 
 inline constexpr uint32_t kProtocolMagic = 0x61627256;  // "Vrba"
-inline constexpr uint16_t kProtocolVersion = 3;
+inline constexpr uint16_t kProtocolVersion = 4;
 // Abstract name (no file, scope = network namespace, as the address it serves). The number is the
 // protocol version, so brokers of different versions do not meet.
-inline constexpr char kDefaultName[] = "verbena-3";
+inline constexpr char kDefaultName[] = "verbena-4";
 
 enum class RequestType : uint16_t {
-  kAttach = 1,    // fds: segment, eventfd -> lease; fds back: host page, udp4, [udp6]
-  kReclaim = 2,   // after the broker died: the same lease again, by token
+  kAttach = 1,  // fds: segment, eventfd -> lease; fds back: host page, udp4, [udp6]
+  // After the broker died: the same lease again, by token. fds: segment, eventfd, udp4, [udp6], for
+  // a broker that knows no lease; fds back: as of kAttach, and they may be others than before.
+  kReclaim = 2,
   kOpenPeer = 3,  // slot -> fds: segment, eventfd
   kDetach = 4,
   kObserve = 5,  // no lease; fds back: host page. kOpenPeer is then allowed (verbena stats)

@@ -34,22 +34,6 @@ constexpr rlim_t kMinFiles = 32;  // the broker's own and those of two or three 
 constexpr size_t kMaxConnections = 1024;
 constexpr size_t kMaxOfProcess = 64;  // that needs two, and a few between two brokers
 
-link::Fd open_process(int connection, pid_t pid) {
-  int fd = -1;
-  socklen_t length = sizeof(fd);
-  if (::getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &fd, &length) == 0) return link::Fd(fd);
-  if (pid <= 0) return {};
-  return link::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-}
-
-// A segment that its owner could shrink would let it fault its readers.
-bool segment_is_sound(int fd) {
-  struct stat info;
-  if (::fstat(fd, &info) != 0 || info.st_size != static_cast<off_t>(kSegmentBytes)) return false;
-  int seals = ::fcntl(fd, F_GET_SEALS);
-  return seals >= 0 && (seals & F_SEAL_SHRINK);
-}
-
 Error no_room() {
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
@@ -89,6 +73,21 @@ bool is_answered(const Request& request, const Reply& reply) {
 
 }  // namespace
 
+link::Fd open_process(int connection, pid_t pid) {
+  int fd = -1;
+  socklen_t length = sizeof(fd);
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &fd, &length) == 0) return link::Fd(fd);
+  if (pid <= 0) return {};
+  return link::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+bool segment_is_sound(int fd) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0 || info.st_size != static_cast<off_t>(kSegmentBytes)) return false;
+  int seals = ::fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
 Reply refuse(int error, const std::string& text) {
   Reply reply;
   reply.error = error;
@@ -111,6 +110,7 @@ void Server::begin_serving() {
   spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   custody_.page().broker_pid.store(::getpid(), std::memory_order_relaxed);
   watch(listener_.get(), tag(Tag::kListener));
+  adopt_claims();
   slot_zero_from_ = now_ms() + (took_over_ ? kRetellMs : 0);
   lines_until_ = now_ms() + (took_over_ ? kLinesMs : 0);
   watch_slot_zero();
@@ -120,6 +120,7 @@ void Server::begin_serving() {
       watch(lease.process.get(), process_tag(slot, lease.generation));
   }
   start_standby();
+  answer_claims();
 }
 
 void Server::watch(int fd, uint64_t tag, uint32_t events) {
@@ -182,27 +183,32 @@ void Server::on_listener() {
     if (errno == EMFILE || errno == ENFILE) refuse_next_client();
     return;
   }
+  admit(std::move(fd));
+}
+
+Server::Connection* Server::admit(link::Fd fd) {
   ucred credentials{};
   socklen_t length = sizeof(credentials);
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return;
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return nullptr;
   // Another user's process knows from our credentials that it is in the wrong place (connect.cc).
   // It must not take up a row.
-  if (credentials.uid != ::geteuid()) return;
+  if (credentials.uid != ::geteuid()) return nullptr;
   if (connections_.size() >= kMaxConnections) {
-    return tell_unasked(fd.get(),
-                        {EAGAIN, "the broker of this host has " + std::to_string(kMaxConnections) +
-                                     " connections already"});
+    tell_unasked(fd.get(), {EAGAIN, "the broker of this host has " +
+                                        std::to_string(kMaxConnections) + " connections already"});
+    return nullptr;
   }
   const auto of_process = std::count_if(
       connections_.begin(), connections_.end(),
       [&](const auto& each) { return credentials.pid != 0 && each.second.pid == credentials.pid; });
   if (static_cast<size_t>(of_process) >= kMaxOfProcess) {
-    return tell_unasked(fd.get(), {EAGAIN, "this process has " + std::to_string(kMaxOfProcess) +
-                                               " connections to the broker of this host already"});
+    tell_unasked(fd.get(), {EAGAIN, "this process has " + std::to_string(kMaxOfProcess) +
+                                        " connections to the broker of this host already"});
+    return nullptr;
   }
   int key = fd.get();
   watch(key, tag(Tag::kConnection, static_cast<uint32_t>(key)));
-  connections_[key] = Connection{std::move(fd), credentials.uid, credentials.pid};
+  return &(connections_[key] = Connection{std::move(fd), credentials.uid, credentials.pid});
 }
 
 // Left in the backlog, it would wait for an answer, keep this broker alive and spin its loop.
@@ -287,7 +293,7 @@ Reply Server::handle(Connection& from, const Request& request, Received& message
     case RequestType::kAttach:
       return attach(from, request, message, fds, fd_count);
     case RequestType::kReclaim:
-      return reclaim(from, request);
+      return reclaim(from, request, fds, fd_count);
     case RequestType::kOpenPeer:
       return open_peer(request, fds, fd_count);
     case RequestType::kDetach:
@@ -343,28 +349,29 @@ Reply Server::attach(Connection& from, const Request& request, Received& message
     }
   }
   bind_connection(*slot, from);
-  const SlotSockets& own = custody_.sockets().at(*slot);
+  return show_lease(*slot, fds, fd_count);
+}
+
+Reply Server::show_lease(uint32_t slot, int* fds, size_t* fd_count) {
+  const SlotSockets& own = custody_.sockets().at(slot);
   fds[(*fd_count)++] = custody_.page_fd();
   fds[(*fd_count)++] = own.udp4.get();
   if (own.udp6.valid()) fds[(*fd_count)++] = own.udp6.get();
   Reply reply;
-  reply.slot = *slot;
-  reply.generation = custody_.lease(*slot).generation;
+  reply.slot = slot;
+  reply.generation = custody_.lease(slot).generation;
   return reply;
 }
 
-Reply Server::reclaim(Connection& from, const Request& request) {
+Reply Server::reclaim(Connection& from, const Request& request, int* fds, size_t* fd_count) {
   std::optional<uint32_t> slot = custody_.find(request.token);
   if (!slot || *slot != request.slot) {
     return refuse(ESTALE,
-                  "the broker and its standby died together and the new one does not know "
-                  "this process; restart the programs that use RDMA on this host");
+                  "the broker does not know this process, which handed nothing over when the last "
+                  "one and its standby died together; restart it");
   }
   bind_connection(*slot, from);
-  Reply reply;
-  reply.slot = *slot;
-  reply.generation = custody_.lease(*slot).generation;
-  return reply;
+  return show_lease(*slot, fds, fd_count);
 }
 
 // An older connection of the lease, if it still stands, must not end the lease when it closes.

@@ -15,6 +15,7 @@
 #include "broker/management.h"
 #include "broker/message.h"
 #include "broker/ports.h"
+#include "broker/restoration.h"
 
 namespace verbena::broker {
 
@@ -36,6 +37,9 @@ class Server {
       : listener_(std::move(listener)),
         custody_(std::move(custody)),
         ports_(static_cast<uint64_t>(now_ms())) {}
+
+  // The custody was restored: the rest of what `from` has is taken up by run().
+  void resume(Restoration& from);
 
   // Serves until no lease is left (plus a short linger, so that programs run one after another
   // meet the same broker).
@@ -59,10 +63,15 @@ class Server {
   void tell_standby(const Update& update, std::span<const int> fds);
   void apply(const Update& update, Received& message);
 
+  // After a restoration (adoption.cc).
+  void adopt_claims();
+  void answer_claims();
+
   void begin_serving();
   void serve_until_idle();
   bool has_pending_client() const;
   void on_listener();
+  Connection* admit(link::Fd fd);  // null: refused, and told so
   void refuse_next_client();
   void on_connection(int fd);
   void dispatch(uint64_t tag);
@@ -88,7 +97,8 @@ class Server {
                size_t* fd_count);
   Reply attach(Connection& from, const Request& request, Received& message, int* fds,
                size_t* fd_count);
-  Reply reclaim(Connection& from, const Request& request);
+  Reply reclaim(Connection& from, const Request& request, int* fds, size_t* fd_count);
+  Reply show_lease(uint32_t slot, int* fds, size_t* fd_count);
   void bind_connection(uint32_t slot, Connection& from);
   Reply open_peer(const Request& request, int* fds, size_t* fd_count);
   void watch(int fd, uint64_t tag, uint32_t events = EPOLLIN);  // from now on for these
@@ -104,12 +114,21 @@ class Server {
   pid_t standby_pid_ = 0;
   int64_t standby_started_ms_ = 0;
   std::map<int, Connection> connections_;
+  std::vector<Claim> claims_;  // of a restoration; gone when they have been answered
+  std::vector<link::Fd> others_;
   PortTable ports_;
   std::unique_ptr<Management> management_;
   bool took_over_ = false;      // after another broker's death
   int64_t lines_until_ = 0;     // then: processes have so long to open their managers' lines again
   int64_t slot_zero_from_ = 0;  // when its datagrams are first looked at; -1: they are watched
 };
+
+// A descriptor of the process at the other end, to hear of its death; not valid where the kernel
+// has none.
+link::Fd open_process(int connection, pid_t pid);
+
+// A segment that its owner could shrink would let it fault its readers.
+bool segment_is_sound(int fd);
 
 // A reply that says no.
 Reply refuse(int error, const std::string& text);

@@ -7,6 +7,7 @@
 #include <netinet/udp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -67,13 +68,20 @@ void set_receive_options(int fd, int family) {
   set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 }
 
-int attach_steering(int fd) {
+// `before`: how many sockets the group has before slot 0's.
+int attach_steering(int fd, uint32_t before) {
   sock_filter code[] = {
       {BPF_LD | BPF_B | BPF_ABS, 0, 0, kDestQpnOffset},
+      {BPF_ALU | BPF_ADD | BPF_K, 0, 0, before},
       {BPF_RET | BPF_A, 0, 0, 0},
   };
-  sock_fprog program{2, code};
+  sock_fprog program{3, code};
   return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
+}
+
+bool kernel_has_ipv6() {
+  link::Fd probe = open_udp(AF_INET6);
+  return probe.valid() && bind_any(probe.get(), AF_INET6, 0) == 0;
 }
 
 // SO_REUSEPORT would let us join a group that we do not rule; a plain bind meets every holder.
@@ -86,16 +94,32 @@ bool port_is_free(int family, uint16_t port) {
 
 Result<void> SocketGroup::open(uint16_t port) {
   port_ = port;
-  link::Fd probe6 = open_udp(AF_INET6);
-  has_ipv6_ = probe6.valid() && (bind_any(probe6.get(), AF_INET6, 0) == 0);
-  probe6.reset();
+  has_ipv6_ = kernel_has_ipv6();
   if (!port_is_free(AF_INET, port) || (has_ipv6_ && !port_is_free(AF_INET6, port))) {
     return fail(EADDRINUSE, describe_port_holder(port));
   }
   Result<void> grown = grow_to(0);
-  if (!grown) return grown;
-  if (attach_steering(sockets_[0].udp4.get()) != 0 ||
-      (has_ipv6_ && attach_steering(sockets_[0].udp6.get()) != 0)) {
+  return grown ? steer() : grown;
+}
+
+Result<void> SocketGroup::open_behind(uint16_t port, std::vector<SlotSockets> former,
+                                      uint32_t last) {
+  port_ = port;
+  has_ipv6_ = kernel_has_ipv6();
+  former_ = std::move(former);
+  Result<void> grown = grow_to(last);
+  return grown ? steer() : grown;
+}
+
+Result<void> SocketGroup::steer() {
+  const auto count_before = [this](link::Fd SlotSockets::* family) {
+    return static_cast<uint32_t>(
+        std::count_if(former_.begin(), former_.end(),
+                      [family](const SlotSockets& each) { return (each.*family).valid(); }));
+  };
+  if (attach_steering(sockets_[0].udp4.get(), count_before(&SlotSockets::udp4)) != 0 ||
+      (has_ipv6_ &&
+       attach_steering(sockets_[0].udp6.get(), count_before(&SlotSockets::udp6)) != 0)) {
     return fail(errno, std::string("the kernel refused the SO_REUSEPORT filter that shares UDP "
                                    "port 4791 between processes: ") +
                            std::strerror(errno));

@@ -20,6 +20,10 @@ class SocketGroup {
   // Makes the groups with slot 0's sockets. Fails with EADDRINUSE and the holder's name when
   // anybody, of whatever uid, has the port.
   Result<void> open(uint16_t port);
+  // The same behind the sockets of a group that has lost its order, all of which are `former` and
+  // stay here unread, so that the order lasts: slot k's is as many further behind. Makes the
+  // sockets of all slots up to `last`.
+  Result<void> open_behind(uint16_t port, std::vector<SlotSockets> former, uint32_t last);
   // Makes the sockets of all slots up to `slot`.
   Result<void> grow_to(uint32_t slot);
   // Takes sockets made elsewhere; they must be of slot size().
@@ -34,9 +38,11 @@ class SocketGroup {
 
  private:
   Result<SlotSockets> make_sockets();
+  Result<void> steer();
 
   uint16_t port_ = 0;
   bool has_ipv6_ = false;
+  std::vector<SlotSockets> former_;
   std::vector<SlotSockets> sockets_;
 };
 

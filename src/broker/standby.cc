@@ -72,6 +72,7 @@ void Server::tell_standby(const Update& update, std::span<const int> fds) {
 void Server::live_as_standby(link::Fd updates) {
   // Connections must close when the broker dies, or its clients would not notice.
   connections_.clear();
+  claims_.clear();  // they come again
   epoll_.reset();
   standby_.reset();
   standby_pid_ = 0;

@@ -77,6 +77,9 @@ class Links : private engine::PacketSink {
   // Writes the descriptors to sleep on, the local bell first; returns how many (at most kMaxFds).
   size_t fill(pollfd* fds) const;
 
+  // See Lease::keep. The one call here that needs no lock.
+  broker::Lease::Kept keep_lease() { return lease_->keep(); }
+
   // Same-host peers' view of what they may read (see Process).
   void revoke(uint32_t qpn);
   void publish_key(uint32_t key);

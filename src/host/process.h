@@ -143,10 +143,12 @@ class Process {
   void wake_late_sleeper();
   void wake_sleeper();
   void wake_thread();
+  void wake_drivers();
   void settle_bell();
 
   Result<void> start_thread();
   void background();
+  Instant keep_lease(struct pollfd& line);
   Instant glance(Instant& tick_ends);
   uint32_t drive_connections(Instant now);
   Instant connections_deadline() const;

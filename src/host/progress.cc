@@ -150,6 +150,10 @@ void Process::wake_sleeper() {
   wake(state_->watch.drivers() != 0 ? state_->wake_drivers : state_->wake_thread);
 }
 
+void Process::wake_drivers() {
+  wake(state_->wake_drivers);
+}
+
 void Process::wake_thread() {
   wake(state_->wake_thread);
 }

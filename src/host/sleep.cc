@@ -76,13 +76,15 @@ int wait_alone(int fd) {
 
 // --- going to sleep
 
-// The eventfd that others wake the thread by, the links' descriptors, and one of the caller's own.
+// The eventfd that others wake the thread by, the links' descriptors, one of the caller's own, and
+// the background thread's line to the broker.
 struct Process::Bed {
   explicit Bed(const link::Fd& wake) { fds[0] = {wake.get(), POLLIN, 0}; }
-  // As sleep_on(); what rang is quiet again. A negative `own` is ignored.
-  int sleep(int own, Instant now, Instant until) {
+  // As sleep_on(); what rang is quiet again. Negative descriptors are ignored.
+  int sleep(int own, Instant now, Instant until, pollfd line = {-1, 0, 0}) {
     fds[count] = {own, POLLIN, 0};
-    int ready = sleep_on(fds, count + 1, now, until);
+    fds[count + 1] = line;
+    int ready = sleep_on(fds, count + 2, now, until);
     if (ready > 0) {
       clear(fds[0]);
       if (count > 1) clear(fds[1]);  // the local link's bell
@@ -90,8 +92,9 @@ struct Process::Bed {
     return ready;
   }
   short own_events() const { return fds[count].revents; }
+  short line_events() const { return fds[count + 1].revents; }
 
-  pollfd fds[3 + Links::kMaxFds] = {};
+  pollfd fds[4 + Links::kMaxFds] = {};
   size_t count = 1;
 };
 
@@ -186,6 +189,19 @@ Instant Process::glance(Instant& tick_ends) {
   return std::min(tick_ends, now + watch.until_glance());
 }
 
+// Not locked. Returns when to come again, whatever the line does.
+Instant Process::keep_lease(pollfd& line) {
+  broker::Lease::Kept kept = links_->keep_lease();
+  line = kept.line;
+  if (!kept.explanation.empty()) explain(kept.explanation);
+  if (kept.moved) {
+    lock();
+    if (state_->watch.drivers() != 0 || state_->dozers != 0) wake_drivers();
+    unlock();
+  }
+  return kept.again_ms < 0 ? kNever : now() + milliseconds(kept.again_ms);
+}
+
 void Process::background() {
   State& state = *state_;
   ::pthread_setname_np(::pthread_self(), "verbena");
@@ -194,6 +210,8 @@ void Process::background() {
   bool aside = false;
   uint32_t missed = 0;   // plans put off in a row
   uint32_t refused = 0;  // times in a row that somebody had the lock
+  pollfd line{-1, 0, 0};
+  Instant keep_again = keep_lease(line);
   for (;;) {
     Bed bed(state.wake_thread);
     Instant until = kNever;
@@ -229,9 +247,11 @@ void Process::background() {
     int machine = state.machine_fd;
     auto look = state.look_at_machine;
     unlock();
-    int ready = until == Instant{0} ? 0 : bed.sleep(machine, now(), until);
+    until = std::min(until, keep_again);
+    int ready = until == Instant{0} ? 0 : bed.sleep(machine, now(), until, line);
     if (ready != 0 || until >= tick_ends) tick_ends = Instant{0};
     if (ready > 0 && (bed.own_events() & POLLIN)) look();
+    if (bed.line_events() != 0 || now() >= keep_again) keep_again = keep_lease(line);
   }
 }
 

@@ -130,7 +130,6 @@ int open_channel(Channel& channel) {
 }
 
 void push(Id& id, std::unique_ptr<Record> record) {
-  if (id.channel == nullptr) return id.early.push_back(std::move(record));
   push(id.events(), std::move(record));
 }
 
@@ -143,8 +142,6 @@ int give_channel(Id& child, Id& listener) {
   Lock lock(library());
   child.channel = own ? own.get() : listener.channel;
   child.own_channel = std::move(own);
-  for (std::unique_ptr<Record>& record : child.early) push(child.events(), std::move(record));
-  child.early.clear();
   return 0;
 }
 

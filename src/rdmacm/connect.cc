@@ -163,7 +163,16 @@ int accept(Id& id, const rdma_conn_param* param) {
     if (error == 0) error = to_rts(id);
     if (error != 0) return refuse(error);
   }
+  {
+    Lock lock(library());
+    id.answered = true;  // before the call: events may follow at once
+  }
   if (auto done = port().accept(id.connection, qp, data); !done) {
+    {
+      Lock lock(library());
+      id.answered = false;
+      forget_events(id);  // the peer gave up in between
+    }
     to_error(id);
     return refuse(id, kCall, done.error());
   }

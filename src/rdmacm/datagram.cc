@@ -34,7 +34,16 @@ int bind_if_unbound(Datagram& socket) {
   own = {};
   own.ss_family = socket.family;
   const auto* any = reinterpret_cast<const sockaddr*>(&own);
-  return ::bind(socket.udp, any, length_of(any)) != 0 ? errno : 0;
+  if (::bind(socket.udp, any, length_of(any)) != 0) return errno;
+  tell_port(socket);
+  return 0;
+}
+
+// Whether bind(2) would take the address as one of a certain interface.
+bool is_specific(const Datagram& socket, const sockaddr_storage& own, socklen_t length) {
+  const auto* address = reinterpret_cast<const sockaddr*>(&own);
+  const auto gid = gid_of(address);
+  return own.ss_family == socket.family && length >= length_of(address) && gid && !is_any(*gid);
 }
 
 uint32_t room_over_udp(const Datagram& socket) {
@@ -87,23 +96,33 @@ Datagram::~Datagram() {
   if (udp >= 0) ::close(udp);
 }
 
+// An address without a device would lead to nobody: it is refused here rather than at a send. The
+// queue pair comes first, because a UDP socket cannot be unbound when there is none.
 int Datagram::bind(const sockaddr* address, socklen_t length) {
-  if (::bind(udp, address, length) != 0) return -1;
-  // An address without a device would lead to nobody: it is refused here rather than at a send.
-  const sockaddr_storage own = name_of(*this);
-  const auto gid = gid_of(reinterpret_cast<const sockaddr*>(&own));
-  if (gid && !is_any(*gid) && endpoint_at(*this, own) == nullptr) return -1;
+  const sockaddr_storage now = name_of(*this), own = storage_of(address, length);
+  const bool bound = port_of(reinterpret_cast<const sockaddr*>(&now)) != 0;
+  const size_t before = endpoints.size();
+  if (!bound && is_specific(*this, own, length) && endpoint_at(*this, own) == nullptr) return -1;
+  if (::bind(udp, address, length) != 0) {
+    const int failed = errno;
+    endpoints.resize(before);
+    return refuse(failed);
+  }
+  tell_port(*this);
   return 0;
 }
 
+// A port that the attempt took stays, as udp(7)'s does; all else is as before when it fails.
 int Datagram::connect(Lease&, const sockaddr* address, socklen_t length) {
+  if (address->sa_family == AF_UNSPEC) {
+    if (::connect(udp, address, length) != 0) return -1;
+    peer.reset();
+    return 0;
+  }
   if (int failed = bind_if_unbound(*this); failed != 0) return refuse(failed);
-  if (::connect(udp, address, length) != 0) return -1;
-  peer.reset();
-  if (address->sa_family == AF_UNSPEC) return 0;
   const sockaddr_storage to = storage_of(address, length);
-  if (path_to(*this, to) == nullptr) return -1;
-  peer = to;
+  if (path_to(*this, to) == nullptr || ::connect(udp, address, length) != 0) return -1;
+  peer = as_seen(*this, to);
   return 0;
 }
 
@@ -219,6 +238,11 @@ short Datagram::ready(short events) const {
   found &= events;
   if (error != 0) found |= POLLERR;
   return static_cast<short>(found);
+}
+
+void Datagram::let_go() {
+  Socket::let_go();
+  ::close(std::exchange(udp, -1));
 }
 
 void Datagram::arm() {

@@ -87,6 +87,7 @@ struct Datagram final : Socket {
   int get_option(int level, int option, void* value, socklen_t* length) override;
   short ready(short events) const override;
   void arm() override;
+  void let_go() override;
 
  protected:
   void take_all() override;
@@ -100,10 +101,14 @@ int open_datagram(Datagram& socket, sa_family_t family);  // 0 or errno. Not loc
 Path* path_to(Datagram& socket, const sockaddr_storage& peer);
 // The endpoint of a local address; null with errno.
 Endpoint* endpoint_at(Datagram& socket, const sockaddr_storage& own);
+// To all endpoints, when the UDP socket has got one.
+void tell_port(Datagram& socket);
 // What a peer said of itself.
 void learn(Datagram& socket, Path& path, const sockaddr_storage& peer, uint32_t qpn);
 bool same_peer(const sockaddr_storage& a, const sockaddr_storage& b);
 sockaddr_storage storage_of(const sockaddr* address, socklen_t length);
+// An address as programs see it on this socket: on one of IPv6 an IPv4 peer is ::ffff:a.b.c.d.
+sockaddr_storage as_seen(const Datagram& socket, const sockaddr_storage& address);
 sockaddr_storage name_of(const Datagram& socket);  // of the UDP socket
 
 // --- messages (datagram_messages.cc); locked

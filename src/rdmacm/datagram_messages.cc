@@ -93,7 +93,7 @@ void take_message(Datagram& socket, Endpoint& endpoint, const ibv_wc& wc) {
   std::optional<SourceField> source = parse_source({at, length});
   if (!source || !wanted(socket, source->sender)) return post_buffer(endpoint, buffer);
   Arrival arrival;
-  arrival.from = source->sender;
+  arrival.from = as_seen(socket, source->sender);
   const auto gid = gid_of(reinterpret_cast<const sockaddr*>(&arrival.from));
   if (arrival.from.ss_family == AF_INET6 && gid && gid->is_link_local())
     reinterpret_cast<sockaddr_in6&>(arrival.from).sin6_scope_id = of(endpoint.id)->scope;
@@ -116,7 +116,7 @@ bool take_udp(Datagram& socket) {
     return true;
   }
   const std::span<const uint8_t> datagram(bytes, static_cast<size_t>(got));
-  const std::optional<Preamble> preamble = parse_preamble(datagram, from.ss_family);
+  const std::optional<Preamble> preamble = parse_preamble(datagram);
   if (!preamble) return true;
   if (Path* path = path_to(socket, from)) {
     learn(socket, *path, from, preamble->qpn);

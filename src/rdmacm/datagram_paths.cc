@@ -38,14 +38,25 @@ int make_buffers(Endpoint& endpoint) {
   return 0;
 }
 
+// An id with a device at the endpoint's address; 0 or errno.
+int open_id(Endpoint& endpoint) {
+  if (rdma_create_id(nullptr, &endpoint.id, nullptr, RDMA_PS_UDP) != 0) return errno;
+  sockaddr_storage address = endpoint.own;
+  auto* at = reinterpret_cast<sockaddr*>(&address);
+  set_port(at, 0);  // peers know the UDP socket's
+  if (rdma_bind_addr(endpoint.id, at) != 0) return errno;
+  if (endpoint.id->verbs != nullptr) return 0;
+  // Loopback, which no device has: another one stands for both ends, as for a stream. rdma-core's
+  // sockets have no such way and answer ENODEV.
+  return rdma_resolve_addr(endpoint.id, nullptr, at, kResolveMs) != 0 ? errno : 0;
+}
+
 // Of a new one at `own`; 0 or errno.
 int open(Datagram& socket, Endpoint& endpoint, const sockaddr_storage& own) {
-  endpoint.own = own;
-  if (rdma_create_id(nullptr, &endpoint.id, nullptr, RDMA_PS_UDP) != 0) return errno;
-  sockaddr_storage address = own;
-  set_port(reinterpret_cast<sockaddr*>(&address), 0);  // peers know the UDP socket's
-  if (rdma_bind_addr(endpoint.id, reinterpret_cast<sockaddr*>(&address)) != 0) return errno;
-  if (endpoint.id->verbs == nullptr) return ENODEV;  // loopback, which may have no device
+  // In the address's own family, which the socket's need not be.
+  fill_address(endpoint.own, gid_of(plain(own)).value_or(engine::Gid{}), port_of(plain(own)),
+               scope_of(plain(own)));
+  if (int error = open_id(endpoint); error != 0) return error;
   if (int error = make_buffers(endpoint); error != 0) return error;
   constexpr uint32_t kEntries = kDatagramReceives + kDatagramSends;
   if (int error = endpoint.completions.open(socket, endpoint.id->verbs, kEntries); error != 0)
@@ -63,12 +74,29 @@ int open(Datagram& socket, Endpoint& endpoint, const sockaddr_storage& own) {
   return 0;
 }
 
+bool is_ipv6_only(const Datagram& socket) {
+  int only = 0;
+  socklen_t length = sizeof only;
+  ::getsockopt(socket.udp, IPPROTO_IPV6, IPV6_V6ONLY, &only, &length);
+  return only != 0;
+}
+
+// Of a socket bound to this address (ipv6(7)).
+bool can_reach_ipv4(const engine::Gid& bound) {
+  return is_any(bound) || bound.is_ipv4();
+}
+
 // The local address that reaches the peer: the socket's own, or the kernel's choice.
 std::optional<sockaddr_storage> source_for(const Datagram& socket, const sockaddr_storage& peer) {
   sockaddr_storage own = name_of(socket);
   const auto bound = gid_of(plain(own)), to = gid_of(plain(peer));
-  if (!bound || !to || peer.ss_family != socket.family) {
+  const bool speaks_both = socket.family == AF_INET6;
+  if (!bound || !to || (!speaks_both && peer.ss_family != socket.family)) {
     errno = EAFNOSUPPORT;
+    return std::nullopt;
+  }
+  if (speaks_both && to->is_ipv4() && (is_ipv6_only(socket) || !can_reach_ipv4(*bound))) {
+    refuse(ENETUNREACH, "rsend", "the socket is IPv6's alone, and " + text_of(*to) + " is IPv4's");
     return std::nullopt;
   }
   if (!is_any(*bound)) return own;
@@ -90,10 +118,9 @@ void forget_oldest(Datagram& socket) {
   socket.paths.erase(oldest);
 }
 
-uint8_t traffic_class(const Datagram& socket) {
+uint8_t traffic_class(const Datagram& socket, bool four) {
   int tos = 0;
   socklen_t length = sizeof tos;
-  const bool four = socket.family == AF_INET;
   ::getsockopt(socket.udp, four ? IPPROTO_IP : IPPROTO_IPV6, four ? IP_TOS : IPV6_TCLASS, &tos,
                &length);
   return static_cast<uint8_t>(tos);
@@ -111,7 +138,7 @@ Endpoint::~Endpoint() {
 
 Endpoint* endpoint_at(Datagram& socket, const sockaddr_storage& own) {
   for (auto& each : socket.endpoints)
-    if (same_peer(each->own, own)) return each.get();
+    if (gid_of(plain(each->own)) == gid_of(plain(own))) return each.get();
   auto fresh = std::make_unique<Endpoint>();
   if (int error = open(socket, *fresh, own); error != 0) {
     fresh.reset();
@@ -140,10 +167,18 @@ void learn(Datagram& socket, Path& path, const sockaddr_storage& peer, uint32_t 
   const auto gid = gid_of(plain(peer));
   if ((path.handle != nullptr && path.qpn == qpn) || !gid) return;
   if (path.handle != nullptr) ibv_destroy_ah(path.handle);
-  ibv_ah_attr attr = address_handle(*of(path.endpoint->id), *gid);
-  attr.grh.traffic_class = traffic_class(socket);
+  const Id& id = *of(path.endpoint->id);
+  const bool stands_in = gid->is_loopback() && id.destination != engine::Gid{};
+  ibv_ah_attr attr = address_handle(id, stands_in ? id.destination : *gid);
+  attr.grh.traffic_class = traffic_class(socket, gid->is_ipv4());
   path.handle = ibv_create_ah(path.endpoint->id->pd, &attr);
   path.qpn = qpn;
+}
+
+void tell_port(Datagram& socket) {
+  const sockaddr_storage own = name_of(socket);
+  for (auto& each : socket.endpoints)
+    set_port(reinterpret_cast<sockaddr*>(&each->own), port_of(plain(own)));
 }
 
 bool same_peer(const sockaddr_storage& a, const sockaddr_storage& b) {
@@ -154,6 +189,16 @@ sockaddr_storage storage_of(const sockaddr* address, socklen_t length) {
   sockaddr_storage out{};
   memcpy(&out, address, std::min<size_t>(length, sizeof out));
   return out;
+}
+
+sockaddr_storage as_seen(const Datagram& socket, const sockaddr_storage& address) {
+  if (socket.family == AF_INET || address.ss_family != AF_INET) return address;
+  const engine::Gid gid = gid_of(plain(address)).value_or(engine::Gid{});
+  sockaddr_in6 mapped{};
+  mapped.sin6_family = AF_INET6;
+  mapped.sin6_port = htons(port_of(plain(address)));
+  memcpy(&mapped.sin6_addr, gid.bytes.data(), gid.bytes.size());
+  return storage_of(reinterpret_cast<const sockaddr*>(&mapped), sizeof mapped);
 }
 
 sockaddr_storage name_of(const Datagram& socket) {

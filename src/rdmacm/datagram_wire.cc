@@ -82,15 +82,15 @@ Preamble preamble_of(Preamble::Op op, uint32_t qpn, const sockaddr_storage& own)
   return out;
 }
 
-std::optional<Preamble> parse_preamble(std::span<const uint8_t> datagram, sa_family_t family) {
-  const bool four = family == AF_INET;
-  const uint32_t length = four ? Preamble::kBytes4 : Preamble::kBytes6;
-  if (datagram.size() < length) return std::nullopt;
+std::optional<Preamble> parse_preamble(std::span<const uint8_t> datagram) {
+  if (datagram.size() < Preamble::kBytes4) return std::nullopt;
   Preamble out;
+  memcpy(static_cast<void*>(&out), datagram.data(), Preamble::kBytes4);
+  const bool four = out.version == Source4::kVersion;
+  if (out.tag != Preamble::kTag || (!four && out.version != Source6::kVersion)) return std::nullopt;
+  const uint32_t length = four ? Preamble::kBytes4 : Preamble::kBytes6;
+  if (out.length != length || datagram.size() < length) return std::nullopt;
   memcpy(static_cast<void*>(&out), datagram.data(), length);
-  const uint8_t version = four ? Source4::kVersion : Source6::kVersion;
-  if (out.tag != Preamble::kTag || out.version != version || out.length != length)
-    return std::nullopt;
   out.qpn = out.qpn & 0xffffff;
   return out;
 }

@@ -65,7 +65,8 @@ struct Preamble {
 static_assert(sizeof(Preamble) == Preamble::kBytes6 && alignof(Preamble) == 1);
 
 Preamble preamble_of(Preamble::Op op, uint32_t qpn, const sockaddr_storage& own);
-// Of a datagram that came from an address of this family; nothing: none of ours.
-std::optional<Preamble> parse_preamble(std::span<const uint8_t> datagram, sa_family_t family);
+// Of a datagram; nothing: none of ours. Its version is the sender's and need not be the family of
+// the socket that it came to: one of IPv6 hears IPv4 peers too.
+std::optional<Preamble> parse_preamble(std::span<const uint8_t> datagram);
 
 }  // namespace verbena::rdmacm

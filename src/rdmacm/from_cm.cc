@@ -125,6 +125,9 @@ void queue(cm::Event& event) {
   if (id == nullptr) return;  // destroyed meanwhile
   // The active side has heard of it from the response already.
   if (event.type == cm::EventType::kEstablished && !id->passive) return;
+  // As Linux: what ends a request before the program has answered it is not told, and the answer
+  // fails.
+  if (event.type != cm::EventType::kRequest && id->passive && !id->answered) return;
   auto record = std::make_unique<Record>();
   record->id = record->owner = id;
   if (event.type == cm::EventType::kRequest) {

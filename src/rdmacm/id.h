@@ -70,8 +70,6 @@ struct Group {
 struct Id : rdma_cm_id {
   Stage stage = Stage::kIdle;
   std::unique_ptr<Channel> own_channel;  // when the program gave none: calls wait (synchronous id)
-  // Of a request that the program has not taken yet: it has no channel before.
-  std::vector<std::unique_ptr<Record>> early;
   cm::Handle connection;
   std::optional<host::CmBinding> binding;
   engine::Gid source, destination;
@@ -89,6 +87,7 @@ struct Id : rdma_cm_id {
   uint8_t tos = 0;
   bool reuse = false, one_family = false;
   bool passive = false;
+  bool answered = false;  // passive: rdma_accept has been called
   // rdma_create_ep of a listener: what its requests get.
   ibv_pd* request_pd = nullptr;
   std::optional<ibv_qp_init_attr> request_qp;

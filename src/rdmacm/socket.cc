@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "rdmacm/id.h"
 
@@ -88,6 +89,10 @@ void Socket::wake() {
   const uint64_t one = 1;
   if (owed_ == 0 && ::write(bell_, &one, sizeof one) < 0) return;  // never: the counter is 0
   owed_ = sleepers_;
+}
+
+void Socket::let_go() {
+  ::close(std::exchange(bell_, -1));
 }
 
 uint64_t Socket::lie_down() {

@@ -61,6 +61,9 @@ class Socket {
   void doze(Lease& lease, int ms);
   // Something happened that fd does not tell.
   void wake();
+  // In a child of fork, not locked: closes what the program has no number of, so that the parent's
+  // ports are free when the parent closes them. Nothing else is called any more.
+  virtual void let_go();
   // Around a sleep on fd. `get_up` takes what `lie_down` gave.
   uint64_t lie_down();
   void get_up(uint64_t call);
@@ -81,8 +84,8 @@ class Socket {
 // its calls answer EBADF, rclose closes the descriptor.
 int enter_socket(const std::shared_ptr<Socket>& socket);  // its number
 std::shared_ptr<Socket> find_socket(int fd);              // null with EBADF
-// The number is free. The socket, whose destruction is the caller's and needs no lock; null with
-// EBADF: there is none.
+// The socket is not found by its number any more. It ends when the caller and the calls that are in
+// it let go of it, which is to happen without a lock. Null with EBADF: there is none.
 std::shared_ptr<Socket> leave_socket(int fd);
 // In a child: `fd` was a socket of the parent's and is closed.
 bool close_inherited(int fd);

@@ -1,6 +1,7 @@
 // Which socket a number of the program's means. A fork leaves the child without the connections of
-// its parent, so its numbers mean nothing there; the parent's sockets lie in the child's memory and
-// are not touched any more, as ending one would speak to the parent's peers.
+// its parent, so its numbers mean nothing there; the parent's sockets let go of their descriptors,
+// lie in the child's memory and are not touched any more, as ending one would speak to the parent's
+// peers.
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@ void after_fork_parent() {
 
 void after_fork_child() {
   Table& here = table();
+  for (const auto& [fd, socket] : here.sockets) socket->let_go();
   try {
     for (const auto& [fd, socket] : here.sockets) here.inherited.insert(fd);
   } catch (...) {  // no memory: these stay open until the child ends

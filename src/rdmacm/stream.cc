@@ -70,20 +70,6 @@ void take_event(Stream& stream, rdma_cm_event& event) {
   }
 }
 
-// A client that asked gave up before it was accepted: its request goes, the listener stays.
-void take_event_of_request(Stream& listener, rdma_cm_event* event) {
-  rdma_cm_id* child = event->id;
-  const bool over = event->event != RDMA_CM_EVENT_TIMEWAIT_EXIT;
-  rdma_ack_cm_event(event);
-  auto& requests = listener.requests;
-  auto request = std::find_if(requests.begin(), requests.end(),
-                              [child](rdma_cm_event* each) { return each->id == child; });
-  if (!over || request == requests.end()) return;
-  rdma_ack_cm_event(*request);
-  requests.erase(request);
-  rdma_destroy_id(child);
-}
-
 // A new id of the stream's. 0 or errno.
 int give_id(Stream& stream) {
   if (rdma_create_id(stream.channel, &stream.id, &stream, RDMA_PS_TCP) != 0) return errno;
@@ -102,14 +88,19 @@ void drop_connection(Stream& stream) {
   }
 }
 
-}  // namespace
-
-Stream::~Stream() {
-  for (rdma_cm_event* request : requests) {
+void drop_requests(Stream& stream) {
+  for (rdma_cm_event* request : stream.requests) {
     rdma_cm_id* child = request->id;
     rdma_ack_cm_event(request);
     rdma_destroy_id(child);
   }
+  stream.requests.clear();
+}
+
+}  // namespace
+
+Stream::~Stream() {
+  drop_requests(*this);
   drop_connection(*this);
   for (const OwnMapping& each : own_mappings) ibv_dereg_mr(each.mr);
   if (id != nullptr) rdma_destroy_id(id);
@@ -127,6 +118,7 @@ int open_stream(Stream& stream, rdma_cm_id* id) {
 }
 
 int renew(Stream& stream) {
+  drop_requests(stream);
   drop_connection(stream);
   const Id& former = *of(stream.id);
   const uint8_t tos = former.tos;
@@ -172,10 +164,6 @@ void Stream::take_all() {
     ++version_;
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
       requests.push_back(event);
-      continue;
-    }
-    if (event->id != id) {
-      take_event_of_request(*this, event);
       continue;
     }
     take_event(*this, *event);

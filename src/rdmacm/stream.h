@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cstdint>
@@ -45,6 +46,7 @@ struct Stream final : Socket {
   StreamState state = StreamState::kFresh;
   int error = 0;               // why it ended; 0 when SO_ERROR has told
   bool bound = false;          // by the program
+  linger lingering{};          // SO_LINGER
   bool was_connected = false;  // before it ended
   bool outcome_due = false;    // rconnect said EINPROGRESS: the next one says what came of it
   bool greeted = false;
@@ -129,7 +131,7 @@ struct Stream final : Socket {
 int open_stream(Stream& stream, rdma_cm_id* id);  // id null: a new one. Not locked.
 // Makes `stream`, new, the answer to a request, which is acknowledged. Not locked.
 int accept_stream(Stream& stream, rdma_cm_event* request);
-int renew(Stream& stream);     // after a refusal: as it was before the attempt
+int renew(Stream& stream);     // after a refusal, or of a listener: as it was before the attempt
 void say_end(Stream& stream);  // tells the peer what was shut, as soon as it can
 void establish(Stream& stream);
 void end(Stream& stream, int error);  // of the stream: its calls fail with `error`

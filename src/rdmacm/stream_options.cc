@@ -17,8 +17,8 @@ namespace {
 bool tunes(int level, int option) {
   switch (level) {
     case SOL_SOCKET:
-      return option == SO_RCVBUF || option == SO_SNDBUF || option == SO_LINGER ||
-             option == SO_KEEPALIVE || option == SO_OOBINLINE;
+      return option == SO_RCVBUF || option == SO_SNDBUF || option == SO_KEEPALIVE ||
+             option == SO_OOBINLINE;
     case IPPROTO_TCP:
       return option == TCP_NODELAY || option == TCP_MAXSEG || option == TCP_KEEPIDLE ||
              option == TCP_KEEPINTVL || option == TCP_KEEPCNT;
@@ -34,6 +34,11 @@ bool tunes(int level, int option) {
 
 int Stream::set_option(int level, int option, const void* value, socklen_t length) {
   if (value == nullptr) return refuse(EFAULT);
+  if (level == SOL_SOCKET && option == SO_LINGER) {
+    if (length < sizeof lingering) return refuse(EINVAL);
+    memcpy(&lingering, value, sizeof lingering);
+    return 0;
+  }
   int on = 0;
   memcpy(&on, value, std::min<size_t>(length, sizeof on));
   const bool reuse = level == SOL_SOCKET && (option == SO_REUSEADDR || option == SO_REUSEPORT);
@@ -57,6 +62,11 @@ int Stream::set_option(int level, int option, const void* value, socklen_t lengt
 
 int Stream::get_option(int level, int option, void* value, socklen_t* length) {
   if (value == nullptr || length == nullptr) return refuse(EFAULT);
+  if (level == SOL_SOCKET && option == SO_LINGER) {
+    *length = std::min<socklen_t>(*length, sizeof lingering);
+    memcpy(value, &lingering, *length);
+    return 0;
+  }
   int number = 0;
   if (level == SOL_SOCKET && option == SO_ERROR) {
     progress();

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "rdmacm/id.h"
@@ -13,7 +14,8 @@
 namespace verbena::rdmacm {
 namespace {
 
-constexpr int kLingerSteps = 200, kLingerStepMs = 10;  // how long rclose waits for bytes under way
+// How long rclose waits for bytes under way, unless SO_LINGER says how long.
+constexpr int kLingerMs = 2000, kLingerStepMs = 10;
 
 // What came of an attempt to connect that has ended, told once; -1.
 int tell_outcome(Stream& stream) {
@@ -34,6 +36,15 @@ int await_connection(Stream& stream, Lease& lease) {
   return stream.state == StreamState::kConnected ? 0 : tell_outcome(stream);
 }
 
+// As shutdown(2) of a TCP listener: requests are refused, who waits in raccept is told EINVAL, and
+// the socket may listen or connect again.
+int stop_listening(Stream& stream) {
+  const int error = renew(stream);
+  if (error != 0) end(stream, error);
+  stream.wake();
+  return error != 0 ? refuse(error) : 0;
+}
+
 }  // namespace
 
 int Stream::bind(const sockaddr* address, socklen_t) {
@@ -52,13 +63,15 @@ int Stream::listen(int backlog) {
 int Stream::accept(Lease& lease, sockaddr* address, socklen_t* length) {
   if (state != StreamState::kListening) return refuse(EINVAL);
   while (true) {
-    if (state != StreamState::kListening) return refuse(EBADF);  // rclose in another thread
+    if (state != StreamState::kListening)  // rclose or rshutdown in another thread
+      return refuse(state == StreamState::kEnded ? EBADF : EINVAL);
     progress();
     while (!requests.empty()) {
       rdma_cm_event* request = requests.front();
       requests.pop_front();
       auto stream = std::make_shared<Stream>();
       stream->mapping_count = mapping_count;
+      stream->lingering = lingering;
       if (accept_stream(*stream, request) != 0) continue;  // the peer was told
       give_address(stream->id->route.addr.dst_addr, address, length);
       return enter_socket(stream);
@@ -86,8 +99,9 @@ int Stream::connect(Lease& lease, const sockaddr* address, socklen_t) {
 }
 
 int Stream::shutdown(int how) {
-  if (!has_peer()) return refuse(ENOTCONN);
   if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return refuse(EINVAL);
+  if (state == StreamState::kListening) return how == SHUT_WR ? 0 : stop_listening(*this);
+  if (!has_peer()) return refuse(ENOTCONN);
   if (how != SHUT_WR) read_shut = true;
   if (how != SHUT_RD) finished = true;
   progress();
@@ -95,9 +109,15 @@ int Stream::shutdown(int how) {
   return 0;
 }
 
-// Bytes on their way reach the peer before the connection ends, unless it takes too long.
+// Bytes on their way reach the peer before the connection ends, unless it takes too long. Nobody is
+// there to send them behind the program's back, as TCP does where SO_LINGER is off.
 void Stream::close(Lease& lease) {
-  for (int step = 0; step < kLingerSteps && state == StreamState::kConnected; ++step) {
+  const auto now = std::chrono::steady_clock::now;
+  const auto patience = lingering.l_onoff != 0
+                            ? std::chrono::seconds(std::max(lingering.l_linger, 0))
+                            : std::chrono::milliseconds(kLingerMs);
+  const auto end = now() + patience;
+  while (state == StreamState::kConnected && now() < end) {
     finished = read_shut = true;
     progress();
     if (parted && sending == 0 && control == 0) break;

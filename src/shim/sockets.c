@@ -5,11 +5,13 @@
 // stands in where the kernel has refused: accept4 by its accept, epoll by its poll, in which
 // rsockets and other descriptors may be waited for together, and fcntl64 by its fcntl.
 //
-// Two differences from the kernel's epoll, for rsockets only: EPOLLET behaves as level-triggered,
-// and epoll_pwait changes its mask beside the wait, not in one step with it.
+// Three differences from the kernel's epoll: EPOLLET behaves as level-triggered for rsockets,
+// epoll_pwait and epoll_pwait2 change their mask beside the wait, not in one step with it, and the
+// time of epoll_pwait2 is rounded up to milliseconds.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rsocket.h>
@@ -314,6 +316,23 @@ int epoll_pwait(int set, struct epoll_event* events, int room, int timeout, cons
   if (mask != NULL) pthread_sigmask(SIG_SETMASK, &before, NULL);
   errno = saved;
   return given;
+}
+
+// Of glibc 2.35 and newer. A time longer than poll(2) can tell is none.
+int epoll_pwait2(int set, struct epoll_event* events, int room, const struct timespec* timeout,
+                 const sigset_t* mask) {
+  int64_t ms = -1;
+  if (timeout != NULL) {
+    const bool valid =
+        timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 && timeout->tv_nsec < 1000000000;
+    if (!valid) {
+      errno = EINVAL;
+      return -1;
+    }
+    if (timeout->tv_sec < INT_MAX / 1000)
+      ms = (int64_t)timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000;
+  }
+  return epoll_pwait(set, events, room, (int)ms, mask);
 }
 
 int accept4(int fd, struct sockaddr* address, socklen_t* length, int flags) {

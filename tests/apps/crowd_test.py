@@ -67,6 +67,23 @@ class SuddenEnd(AppTest):
                 self.assert_ok(*other.finish())
                 self.assert_ok(*pair.finish())
 
+    def test_broker_and_standby_killed_together(self):
+        """What runs goes on by either road, and who comes then is served."""
+        for local in ("on", "off"):
+            with self.subTest(local=local):
+                env = environment(VERBENA_LOCAL=local)
+                pair = Pair("ib_write_bw", "-D", "4", env=env)
+                time.sleep(1.5)
+                both = brokers()
+                self.assertEqual(len(both), 2)
+                for number in (signal.SIGSTOP, signal.SIGKILL):
+                    for pid in both:
+                        os.kill(pid, number)
+                other = Pair("ib_send_lat", "-n", "1000", env=env)
+                self.assert_ok(*other.finish())
+                self.assertEqual(set(brokers()) & set(both), set())
+                self.assert_ok(*pair.finish())
+
     def test_killed_peer_is_status_12_at_the_computed_time(self):
         for local in ("on", "off"):
             for timeout, retries in ((14, 7), (14, 2), (16, 1)):

@@ -103,6 +103,34 @@ epoll.unregister(peer)
 peer.close()
 print("heard")
 """
+    # By epoll_pwait2, which Python has no name for; its time is a timespec, NULL: for ever.
+    WAITS_2 = """
+import ctypes, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class Event(ctypes.Structure):
+    _pack_, _fields_ = 1, [("events", ctypes.c_uint32), ("data", ctypes.c_uint64)]
+class Time(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("ns", ctypes.c_long)]
+READABLE, ADD = 1, 1
+def register(fd):
+    event = Event(READABLE, fd)
+    assert libc.epoll_ctl(epoll, ADD, fd, ctypes.byref(event)) == 0
+def wait(time):
+    events = (Event * 4)()
+    count = libc.epoll_pwait2(epoll, events, 4, time and ctypes.byref(time), None)
+    return [each.data for each in events[:count]] if count >= 0 else ctypes.get_errno()
+epoll = libc.epoll_create1(0)
+listener = socket.create_server(("10.99.0.1", int(sys.argv[1])))
+register(listener.fileno())
+assert wait(Time(0, 1)) == [] and wait(Time(0, -1)) == wait(Time(-1, 0)) == 22
+assert wait(Time(20, 0)) == [listener.fileno()]
+peer, _ = listener.accept()
+register(peer.fileno())
+assert wait(None) == [peer.fileno()]
+assert peer.recv(9) == b"something"
+peer.close()
+print("heard")
+"""
     ASKS = """
 import socket, sys
 with socket.create_connection(("10.99.0.1", int(sys.argv[1]))) as peer:
@@ -112,8 +140,14 @@ with socket.create_connection(("10.99.0.1", int(sys.argv[1]))) as peer:
 
     def test_who_sleeps_in_epoll_hears_of_what_is_added(self):
         """And datagram sockets stay the kernel's."""
+        self.waits(self.WAITS)
+
+    def test_epoll_pwait2(self):
+        self.waits(self.WAITS_2)
+
+    def waits(self, program):
         port = str(free_port())
-        server = self.start([*RUN, "/usr/bin/python3", "-c", self.WAITS, port], env=environment())
+        server = self.start([*RUN, "/usr/bin/python3", "-c", program, port], env=environment())
         self.assert_ok(self.answered(["/usr/bin/python3", "-c", self.ASKS, port], port,
                                      environment()))
         served = finish(server, 20)

@@ -19,6 +19,7 @@ class Child {
   explicit Child(const std::function<void(int socket)>& body);
   ~Child();  // kills and reaps
   Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
 
   pid_t pid() const { return pid_; }
   void send(const std::string& text);

@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <rdma/rsocket.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/plain_socket.h"
 #include "fake_port.h"
@@ -58,17 +60,26 @@ TEST(DatagramWire, the_preamble) {
   uint8_t bytes[16];
   memcpy(bytes, &ours, sizeof bytes);
   EXPECT_EQ(memcmp(bytes, expected, sizeof expected), 0);
-  const auto parsed = parse_preamble(bytes, AF_INET);
+  const auto parsed = parse_preamble(bytes);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->op, Preamble::kAnswer);
   EXPECT_EQ(parsed->qpn, 0x012345u);
-  EXPECT_FALSE(parse_preamble(bytes, AF_INET6));
-  EXPECT_FALSE(parse_preamble({bytes, 15}, AF_INET));
+  EXPECT_FALSE(parse_preamble({bytes, 15}));
   for (uint32_t at : {0u, 4u, 6u}) {
     bytes[at] ^= 1;
-    EXPECT_FALSE(parse_preamble(bytes, AF_INET));
+    EXPECT_FALSE(parse_preamble(bytes));
     bytes[at] ^= 1;
   }
+  bytes[4] = 6;
+  EXPECT_FALSE(parse_preamble(bytes)) << "shorter than IPv6's";
+
+  uint8_t longer[28] = {0x55, 0x55, 0x55, 0x55, 6, 0, 28, 0, 0, 0, 0, 9, 0xfd};
+  longer[27] = 2;
+  const auto six = parse_preamble(longer);
+  ASSERT_TRUE(six);
+  EXPECT_EQ(six->qpn, 9u);
+  EXPECT_EQ(memcmp(six->address, longer + 12, 16), 0);
+  EXPECT_FALSE(parse_preamble({longer, 27}));
 }
 
 class DatagramSockets : public Rdmacm {
@@ -226,6 +237,167 @@ TEST_F(DatagramSockets, a_host_that_refuses_is_told) {
   EXPECT_EQ(error, ECONNREFUSED);
   EXPECT_TRUE(nothing_waits(1));
   fds_[0] = rsocket(AF_INET, SOCK_DGRAM, 0);
+}
+
+// A socket of IPv6, bound to this address, in place of the second one, which IPv4 peers know as
+// 127.0.0.1.
+class DualSockets : public DatagramSockets, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    DatagramSockets::SetUp();
+    rclose(fds_[1]);
+    fds_[1] = rsocket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+    if (fds_[1] < 0) GTEST_SKIP() << "this kernel has no IPv6";
+    sockaddr_in6 own{};
+    own.sin6_family = AF_INET6;
+    inet_pton(AF_INET6, GetParam(), &own.sin6_addr);
+    ASSERT_EQ(rbind(fds_[1], reinterpret_cast<sockaddr*>(&own), sizeof own), 0);
+    socklen_t length = sizeof own;
+    ASSERT_EQ(rgetsockname(fds_[1], reinterpret_cast<sockaddr*>(&own), &length), 0);
+    names_[1] = ipv4("127.0.0.1", ntohs(own.sin6_port));
+  }
+  // The same address as a socket of IPv6 sees it.
+  static sockaddr_in6 mapped(const sockaddr_in& address) {
+    sockaddr_in6 out{};
+    out.sin6_family = AF_INET6;
+    out.sin6_port = address.sin_port;
+    inet_pton(AF_INET6, "::ffff:127.0.0.1", &out.sin6_addr);
+    return out;
+  }
+  // Takes what waits at the second; its sender.
+  sockaddr_in6 sender_of(const std::string& text) {
+    EXPECT_EQ(hear(1, kMaxDatagramBytes, MSG_PEEK), text);
+    sockaddr_in6 sender{};
+    socklen_t length = sizeof sender;
+    char bytes[64];
+    EXPECT_EQ(
+        rrecvfrom(fds_[1], bytes, sizeof bytes, 0, reinterpret_cast<sockaddr*>(&sender), &length),
+        static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(length, sizeof sender);
+    return sender;
+  }
+};
+
+TEST_P(DualSockets, ipv4_peers_are_heard_and_answered) {
+  const sockaddr_in6 first = mapped(names_[0]);
+  ASSERT_EQ(tell(0, 1, "by udp"), 6);
+  sockaddr_in6 sender = sender_of("by udp");
+  EXPECT_EQ(memcmp(&sender, &first, sizeof first), 0);
+  meet();  // the first hears the answer, as IPv4
+  EXPECT_EQ(path(1, 0).endpoint->own.ss_family, AF_INET);
+  ASSERT_EQ(tell(0, 1, "by ud"), 5);
+  sender = sender_of("by ud");
+  EXPECT_EQ(socket(1).copied, 0u);
+  EXPECT_EQ(memcmp(&sender, &first, sizeof first), 0);
+  EXPECT_EQ(
+      rsendto(fds_[1], "very well", 9, 0, reinterpret_cast<sockaddr*>(&sender), sizeof sender), 9);
+  EXPECT_EQ(hear(0), "very well");
+  EXPECT_EQ(memcmp(&from_, &names_[1], sizeof from_), 0);
+}
+
+TEST_P(DualSockets, ipv4_peers_can_be_connected_to) {
+  meet();
+  const sockaddr_in6 first = mapped(names_[0]);
+  ASSERT_EQ(rconnect(fds_[1], reinterpret_cast<const sockaddr*>(&first), sizeof first), 0);
+  sockaddr_in6 peer{};
+  socklen_t length = sizeof peer;
+  ASSERT_EQ(rgetpeername(fds_[1], reinterpret_cast<sockaddr*>(&peer), &length), 0);
+  EXPECT_EQ(memcmp(&peer, &first, sizeof first), 0);
+  EXPECT_EQ(rsend(fds_[1], "to my peer", 10, 0), 10);
+  EXPECT_EQ(hear(0), "to my peer");
+  EXPECT_EQ(tell(0, 1, "from it"), 7);
+  EXPECT_EQ(hear(1), "from it");
+}
+
+INSTANTIATE_TEST_SUITE_P(Bound, DualSockets, testing::Values("::", "::ffff:127.0.0.1"));
+
+TEST_F(DatagramSockets, one_of_ipv6_alone_reaches_no_ipv4_peer) {
+  const int alone = rsocket(AF_INET6, SOCK_DGRAM, 0);
+  if (alone < 0) GTEST_SKIP() << "this kernel has no IPv6";
+  const int one = 1;
+  ASSERT_EQ(rsetsockopt(alone, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one), 0);
+  EXPECT_REFUSED(ENETUNREACH, rsendto(alone, "x", 1, 0, plain(names_[0]), sizeof names_[0]));
+  EXPECT_NE(fake().explained.back().find("IPv6's alone, and 127.0.0.1 is IPv4's"),
+            std::string::npos);
+  EXPECT_EQ(rclose(alone), 0);
+}
+
+TEST_F(DatagramSockets, a_bind_that_fails_leaves_the_socket_unbound) {
+  const int other = rsocket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in own = ipv4("127.0.0.1", 0);
+  fake().errors["bind"] = ENOSPC;
+  EXPECT_REFUSED(ENOSPC, rbind(other, plain(own), sizeof own));
+  fake().errors.clear();
+  EXPECT_REFUSED(EADDRINUSE, rbind(other, plain(names_[1]), sizeof names_[1]));
+  EXPECT_TRUE(static_cast<Datagram&>(*find_socket(other)).endpoints.empty());
+  socklen_t length = sizeof own;
+  ASSERT_EQ(rgetsockname(other, plain(own), &length), 0);
+  EXPECT_EQ(own.sin_port, 0);
+  own = ipv4("127.0.0.1", 0);
+  EXPECT_EQ(rbind(other, plain(own), sizeof own), 0);
+  EXPECT_EQ(rclose(other), 0);
+}
+
+TEST_F(DatagramSockets, a_connect_that_fails_leaves_the_socket_with_its_peer) {
+  rclose(fds_[1]);
+  fds_[1] = rsocket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+  sockaddr_in nobody = ipv4("127.0.0.1", 1);
+  fake().errors["local_end"] = EHOSTUNREACH;
+  EXPECT_REFUSED(EHOSTUNREACH, rconnect(fds_[1], plain(nobody), sizeof nobody));
+  fake().errors.clear();
+  socklen_t length = sizeof names_[1];
+  EXPECT_REFUSED(ENOTCONN, rgetpeername(fds_[1], plain(from_), &length));
+  ASSERT_EQ(rgetsockname(fds_[1], plain(names_[1]), &length), 0);
+  names_[1].sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(tell(0, 1, "anybody's"), 9);
+  EXPECT_EQ(hear(1), "anybody's");
+
+  ASSERT_EQ(rconnect(fds_[1], plain(names_[0]), sizeof names_[0]), 0);
+  sockaddr_in all = ipv4("255.255.255.255", 7);
+  EXPECT_REFUSED(EACCES, rconnect(fds_[1], plain(all), sizeof all));
+  EXPECT_EQ(rsend(fds_[1], "to my peer", 10, 0), 10);
+  EXPECT_EQ(hear(0), "to my peer");
+}
+
+// Then the port is the kernel's to give anew, and peers hear of the new one.
+TEST_F(DatagramSockets, a_socket_without_its_peer_any_more) {
+  meet();
+  rclose(fds_[0]);
+  fds_[0] = rsocket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+  ASSERT_EQ(rconnect(fds_[0], plain(names_[1]), sizeof names_[1]), 0);
+  socklen_t length = sizeof names_[0];
+  ASSERT_EQ(rgetsockname(fds_[0], plain(names_[0]), &length), 0);
+  meet();
+  sockaddr_in none{};
+  ASSERT_EQ(rconnect(fds_[0], plain(none), sizeof none), 0);
+  EXPECT_REFUSED(ENOTCONN, rgetpeername(fds_[0], plain(from_), &length));
+  EXPECT_EQ(tell(0, 1, "still here"), 10);
+  EXPECT_EQ(hear(1), "still here");
+  ASSERT_EQ(rgetsockname(fds_[0], plain(names_[0]), &length), 0);
+  EXPECT_EQ(from_.sin_port, names_[0].sin_port);
+}
+
+TEST_F(DatagramSockets, a_child_of_fork_does_not_keep_the_port) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  char byte = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    fake().fork_callback()();
+    ::close(ends[1]);
+    const bool said = ::write(ends[0], &byte, 1) == 1;
+    _exit(said && ::read(ends[0], &byte, 1) == 0 ? 0 : 1);  // until the parent has seen
+  }
+  ASSERT_GT(child, 0);
+  ASSERT_EQ(::read(ends[1], &byte, 1), 1) << "the child is on its way";
+  ASSERT_EQ(rclose(fds_[1]), 0);
+  fds_[1] = rsocket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+  EXPECT_EQ(rbind(fds_[1], plain(names_[1]), sizeof names_[1]), 0) << strerror(errno);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(DatagramSockets, polling_and_shutting) {

@@ -263,6 +263,18 @@ TEST_F(Calls, closing_a_listener_ends_accept) {
   fd_ = -1;
 }
 
+TEST_F(Calls, shutting_a_listener_down_ends_accept) {
+  ASSERT_EQ(rfcntl(fd_, F_SETFL, 0), 0);
+  ASSERT_EQ(rlisten(fd_, 1), 0);
+  std::shared_ptr<Socket> socket = find_socket(fd_);
+  std::thread acceptor([&] { EXPECT_REFUSED(EINVAL, raccept(fd_, nullptr, nullptr)); });
+  while (socket.use_count() < 3) std::this_thread::yield();
+  EXPECT_EQ(rshutdown(fd_, SHUT_RD), 0);
+  acceptor.join();
+  EXPECT_REFUSED(ENOTCONN, rshutdown(fd_, SHUT_RD));
+  EXPECT_EQ(rlisten(fd_, 1), 0);
+}
+
 TEST_F(Calls, a_child_of_fork_has_none_of_its_parents_sockets) {
   ASSERT_EQ(rlisten(fd_, 1), 0);
   fake().emit_request();

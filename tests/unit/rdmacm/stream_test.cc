@@ -112,21 +112,72 @@ TEST_F(Streams, a_request_greets) {
 
 TEST_F(Streams, a_client_that_gives_up_leaves_the_listener) {
   sockaddr_in at = ipv4("127.0.0.1", 7471);
-  ASSERT_EQ(rdma_bind_addr(stream_.id, plain(at)), 0);
-  ASSERT_EQ(rdma_listen(stream_.id, 4), 0);
-  stream_.state = StreamState::kListening;
+  ASSERT_EQ(stream_.bind(plain(at), sizeof at), 0);
+  ASSERT_EQ(stream_.listen(4), 0);
+  stream_.flags = O_NONBLOCK;
   for (int round = 0; round < 2; ++round) {
     fake().emit_request();
-    stream_.progress();
-    ASSERT_EQ(stream_.requests.size(), 1u);
     cm::Event gone = fake().event(cm::EventType::kRejected);
-    gone.connection = fake().last;
     gone.status = 28;
     fake().emit(std::move(gone));
     stream_.progress();
+    EXPECT_EQ(stream_.requests.size(), 1u);
+    fake().errors["accept"] = EINVAL;
+    Lease lease(stream_.mutex);
+    EXPECT_REFUSED(EAGAIN, stream_.accept(lease, nullptr, nullptr));
     EXPECT_EQ(stream_.state, StreamState::kListening);
     EXPECT_TRUE(stream_.requests.empty());
+    EXPECT_EQ(fake().destroyed.back(), fake().last);
   }
+}
+
+TEST_F(Streams, a_listener_that_is_shut_down_listens_no_more) {
+  sockaddr_in at = ipv4("127.0.0.1", 7471);
+  ASSERT_EQ(stream_.bind(plain(at), sizeof at), 0);
+  ASSERT_EQ(stream_.listen(4), 0);
+  fake().emit_request();
+  stream_.progress();
+  EXPECT_REFUSED(EINVAL, stream_.shutdown(3));
+  EXPECT_EQ(stream_.shutdown(SHUT_WR), 0);
+  EXPECT_EQ(stream_.state, StreamState::kListening) << "TCP's goes on, too";
+  EXPECT_EQ(stream_.ready(POLLIN), POLLIN);
+  EXPECT_EQ(stream_.shutdown(SHUT_RDWR), 0);
+  EXPECT_EQ(fake().destroyed.back(), fake().last) << "who asked is refused";
+  Lease lease(stream_.mutex);
+  EXPECT_REFUSED(EINVAL, stream_.accept(lease, nullptr, nullptr));
+  EXPECT_EQ(stream_.ready(POLLIN), POLLHUP);
+  EXPECT_EQ(fake().bound_port, 7471) << "the port is kept";
+  EXPECT_EQ(stream_.listen(4), 0);
+}
+
+TEST_F(Streams, lingering_is_as_long_as_asked_for) {
+  linger asked{1, 1};
+  ASSERT_EQ(stream_.set_option(SOL_SOCKET, SO_LINGER, &asked, sizeof asked), 0);
+  EXPECT_REFUSED(EINVAL, stream_.set_option(SOL_SOCKET, SO_LINGER, &asked, sizeof(int)));
+  linger given{};
+  socklen_t length = sizeof given;
+  ASSERT_EQ(stream_.get_option(SOL_SOCKET, SO_LINGER, &given, &length), 0);
+  EXPECT_EQ(length, sizeof given);
+  EXPECT_EQ(given.l_onoff, 1);
+  EXPECT_EQ(given.l_linger, 1);
+  connect();
+  ASSERT_EQ(write(100), 100);
+  Lease lease(stream_.mutex);
+  stream_.close(lease);  // the bytes never arrive
+  EXPECT_TRUE(stream_.parted) << "the peer was told";
+  EXPECT_EQ(stream_.state, StreamState::kEnded);
+}
+
+TEST_F(Streams, lingering_for_no_time_breaks_the_connection_off) {
+  const linger none{1, 0};
+  ASSERT_EQ(stream_.set_option(SOL_SOCKET, SO_LINGER, &none, sizeof none), 0);
+  connect();
+  ASSERT_EQ(write(100), 100);
+  Lease lease(stream_.mutex);
+  stream_.close(lease);
+  EXPECT_EQ(stream_.sending, 1u);
+  EXPECT_FALSE(stream_.parted) << "nothing more is said";
+  EXPECT_EQ(fake().calls.back(), "disconnect");
 }
 
 TEST_F(Streams, another_protocol_is_no_peer) {

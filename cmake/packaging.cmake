@@ -15,7 +15,7 @@ install(FILES scripts/verbena.bash-completion DESTINATION share/bash-completion/
         RENAME verbena)
 install(FILES README.md LICENSE DESTINATION share/doc/verbena)
 install(DIRECTORY docs DESTINATION share/doc/verbena FILES_MATCHING PATTERN "*.md")
-install(DIRECTORY examples DESTINATION share/doc/verbena)
+install(DIRECTORY examples scenarios DESTINATION share/doc/verbena)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME verbena)

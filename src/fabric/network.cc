@@ -79,8 +79,8 @@ void Network::compute_routes() {
 
 void Network::run(Time until) {
   stopped_ = false;
-  while (!stopped_ && queue_.next() <= until) {
-    Event event = queue_.pop();
+  Event event;
+  while (!stopped_ && queue_.pop(until, event)) {
     now_ = event.at;
     ++events_done_;
     handle(event);

@@ -24,6 +24,7 @@ void add_stats(CLI::App& app, Invocation& invocation);
 void add_explain(CLI::App& app, Invocation& invocation);
 void add_doctor(CLI::App& app, Invocation& invocation);
 void add_sim(CLI::App& app, Invocation& invocation);
+void add_fabric(CLI::App& app, Invocation& invocation);
 
 // The options that choose the device model, shared by run and devices.
 struct DeviceOptions {

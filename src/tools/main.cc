@@ -29,8 +29,9 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
 // "verbena devices: MESSAGE; verbena devices --help", and no more: the parser would add a line
 // without a name.
 std::string misuse(const CLI::App* app, const CLI::Error& error) {
-  const auto chosen = app->get_subcommands();
-  const std::string who = chosen.empty() ? "verbena" : "verbena " + chosen[0]->get_name();
+  std::string who = "verbena";
+  for (auto chosen = app->get_subcommands(); !chosen.empty(); chosen = chosen[0]->get_subcommands())
+    who += " " + chosen[0]->get_name();
   std::string message = error.what();
   if (!message.empty() && message[0] >= 'A' && message[0] <= 'Z' &&
       (message.size() < 2 || message[1] < 'A' || message[1] > 'Z'))
@@ -69,6 +70,7 @@ int main(int argc, char** argv) {
   add_explain(app, invocation);
   add_doctor(app, invocation);
   add_sim(app, invocation);
+  add_fabric(app, invocation);
 
   if (parsed > 1 && strcmp(argv[1], "help") == 0) {  // "help run" is "run --help"
     static char option[] = "--help";

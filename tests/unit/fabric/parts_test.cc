@@ -3,6 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/prng.h"
 #include "fabric/event_queue.h"
@@ -33,17 +34,49 @@ TEST(EventQueue, ComesInOrderOfTimeThenOfMaking) {
   queue.push(10, EventKind::kPortFree, 2);
   queue.push(10, EventKind::kControl, 3);
   queue.push(20, EventKind::kHostTimer, (1u << EventQueue::kIndexBits) - 1);
-  EXPECT_EQ(queue.next(), 10);
-  Event first = queue.pop();
-  EXPECT_EQ(first.kind, EventKind::kPortFree);
-  EXPECT_EQ(first.index, 2u);
-  EXPECT_EQ(queue.pop().index, 3u);
-  Event third = queue.pop();
-  EXPECT_EQ(third.kind, EventKind::kHostTimer);
-  EXPECT_EQ(third.index, (1u << EventQueue::kIndexBits) - 1);
-  EXPECT_EQ(queue.pop().at, 30);
+  Event event;
+  EXPECT_FALSE(queue.pop(9, event));
+  ASSERT_TRUE(queue.pop(10, event));
+  EXPECT_EQ(event.kind, EventKind::kPortFree);
+  EXPECT_EQ(event.index, 2u);
+  ASSERT_TRUE(queue.pop(10, event));
+  EXPECT_EQ(event.index, 3u);
+  EXPECT_FALSE(queue.pop(10, event));
+  ASSERT_TRUE(queue.pop(kForever, event));
+  EXPECT_EQ(event.kind, EventKind::kHostTimer);
+  EXPECT_EQ(event.index, (1u << EventQueue::kIndexBits) - 1);
+  ASSERT_TRUE(queue.pop(kForever, event));
+  EXPECT_EQ(event.at, 30);
   EXPECT_TRUE(queue.empty());
-  EXPECT_EQ(queue.next(), kForever);
+  EXPECT_FALSE(queue.pop(kForever, event));
+}
+
+// Pushes and pops in any mixture, from within a bucket to far beyond the wheel.
+RC_GTEST_PROP(EventQueue, GivesTheLeastOfWhatItHolds,
+              (std::vector<std::pair<uint8_t, uint32_t>> steps)) {
+  EventQueue queue;
+  std::set<std::pair<Time, uint32_t>> held;
+  Time now = 0;
+  uint32_t made = 0;
+  auto take = [&] {
+    Event event;
+    RC_ASSERT(queue.pop(kForever, event));
+    RC_ASSERT(event.at == held.begin()->first);
+    RC_ASSERT(event.index == held.begin()->second);
+    held.erase(held.begin());
+    now = event.at;
+  };
+  for (auto [what, distance] : steps) {
+    if (what % 3 == 0 && !held.empty()) {
+      take();
+      continue;
+    }
+    Time at = now + (distance >> (what % 32));
+    queue.push(at, EventKind::kControl, made);
+    held.insert({at, made++});
+  }
+  while (!held.empty()) take();
+  RC_ASSERT(queue.empty());
 }
 
 RC_GTEST_PROP(EventQueue, SortsLikeAStableSort, (std::vector<uint8_t> times)) {
@@ -56,7 +89,8 @@ RC_GTEST_PROP(EventQueue, SortsLikeAStableSort, (std::vector<uint8_t> times)) {
   std::stable_sort(expected.begin(), expected.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [at, index] : expected) {
-    Event event = queue.pop();
+    Event event;
+    RC_ASSERT(queue.pop(kForever, event));
     RC_ASSERT(event.at == at);
     RC_ASSERT(event.index == index);
   }

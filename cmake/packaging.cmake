@@ -14,7 +14,8 @@ install(FILES docs/verbena.1 DESTINATION share/man/man1)
 install(FILES scripts/verbena.bash-completion DESTINATION share/bash-completion/completions
         RENAME verbena)
 install(FILES README.md LICENSE DESTINATION share/doc/verbena)
-install(DIRECTORY docs DESTINATION share/doc/verbena FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY docs DESTINATION share/doc/verbena
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
 install(DIRECTORY examples scenarios DESTINATION share/doc/verbena)
 
 set(CPACK_GENERATOR DEB)

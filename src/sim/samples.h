@@ -30,7 +30,7 @@ struct FlowSeries {
 };
 
 // Sampled flows: the largest, at most so many.
-inline constexpr size_t kSampledFlows = 16;
+inline constexpr size_t kSampledFlows = 8;
 
 struct Samples {
   // Of one series, and of all ports' together.

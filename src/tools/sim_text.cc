@@ -15,7 +15,7 @@ constexpr size_t kPauseRows = 10;
 constexpr double kPsPerUs = 1e6;
 
 std::string us(double value) {
-  return short_time(static_cast<fabric::Time>(value * kPsPerUs));
+  return value == 0 ? "0 us" : short_time(static_cast<fabric::Time>(value * kPsPerUs));
 }
 
 std::string set_off(const TextTable& table) {

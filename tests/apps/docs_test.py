@@ -1,6 +1,6 @@
 """The examples of docs/*.md, executed: every ```console block, command by command, in a folder
-that has build/ and examples/ as the top of the source tree has. A command must succeed; a line
-shown under it must appear in its output (numbers and addresses may differ). And the versions in the
+that has build/, examples/ and scenarios/ as the top of the source tree has. A command must
+succeed; a line shown under it must appear in its output (numbers and addresses may differ). And the versions in the
 README's table of programs, against the packages that the tests of those programs ran."""
 
 import glob
@@ -41,7 +41,8 @@ class Pages(AppTest):
     def run_page(self, path):
         scratch = tempfile.mkdtemp(prefix="verbena-docs-")
         os.symlink(BUILD, os.path.join(scratch, "build"))
-        os.symlink(os.path.join(ROOT, "examples"), os.path.join(scratch, "examples"))
+        for folder in ("examples", "scenarios"):
+            os.symlink(os.path.join(ROOT, folder), os.path.join(scratch, folder))
         env = dict(os.environ, PATH=f"{scratch}/build/bin:{os.environ['PATH']}")
         for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
             env.pop(name, None)

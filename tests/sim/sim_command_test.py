@@ -1,5 +1,5 @@
-"""verbena sim as a user meets it: what it prints, the files it leaves, its exit statuses. The worlds
-are small; that their numbers are right is tested elsewhere."""
+"""verbena sim as a user meets it: what it prints, the files it leaves, its exit statuses. The
+worlds are small; that their numbers are right is tested elsewhere."""
 
 import csv
 import json
@@ -14,6 +14,7 @@ import unittest
 
 BUILD = os.path.abspath(os.environ.get("VERBENA_BUILD", "build"))
 VERBENA = os.path.join(BUILD, "bin", "verbena")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 INCAST = """
 [scenario]
@@ -128,6 +129,12 @@ class Output(Sim):
         self.assertEqual(sorted(os.listdir(self.path("out"))),
                          ["flows.csv", "ports.csv", "scenario.toml", "series.csv", "summary.json"])
 
+    def test_every_value_is_in_the_manual(self):
+        with open(os.path.join(ROOT, "docs", "simulation.md")) as file:
+            manual = file.read()
+        named = set(re.findall(r"`([a-z0-9_]+)`", manual[manual.index("## Names of values"):]))
+        self.assertEqual(set(self.summary()["values"]), named - {"expect"})
+
 
 class Statuses(Sim):
     def test_an_expectation_that_is_not_met(self):
@@ -217,7 +224,8 @@ class Files(Sim):
             self.assertLessEqual(int(before["received_bytes"]), int(after["received_bytes"]))
 
     def test_the_scenario_again(self):
-        self.sim("incast.toml", "-q", "--seed", "7", "--set", "workload.0.bytes=50KB", "--out", "out")
+        self.sim("incast.toml", "-q", "--seed", "7", "--set", "workload.0.bytes=50KB", "--out",
+                 "out")
         text = self.read("out/scenario.toml")
         self.assertEqual(text, "# verbena sim incast.toml --seed 7 --set 'workload.0.bytes=50KB'\n"
                          + INCAST)
@@ -270,7 +278,8 @@ class Captures(Sim):
         self.assertIn("17", opcodes)    # RC acknowledge
         marked = self.tshark("-r", "h.pcapng", "-Y", "ip.dsfield.ecn == 3 and ip.dst == 10.0.0.4")
         self.assertTrue(marked)
-        ways = set(self.tshark("-r", "h.pcapng", "-T", "fields", "-e", "frame.packet_flags_direction"))
+        ways = set(self.tshark("-r", "h.pcapng", "-T", "fields", "-e",
+                               "frame.packet_flags_direction"))
         self.assertEqual(ways, {"0x00000001", "0x00000002"})
 
 

@@ -59,6 +59,7 @@ soak: packages
 
 bench: packages all
 	@bench/compare $(BUILD)
+	@bench/fabric $(BUILD)
 
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)

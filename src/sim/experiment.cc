@@ -21,6 +21,7 @@ constexpr uint32_t kMostWork = 4;  // work requests of a flow at once
 constexpr uint64_t kWorkBytes = 1u << 30;
 constexpr uint32_t kAtomicDepth = 16;
 constexpr uint8_t kSendSlots = 4;
+constexpr uint32_t kFrameOverhead = 62;  // Ethernet, IPv4, UDP, BTH, ICRC, FCS
 constexpr Time kDeadlockLook = 100 * fabric::kMicrosecond;
 constexpr size_t kMostDeadlocks = 64;
 
@@ -101,22 +102,27 @@ void Experiment::plan() {
   network_.at(kDeadlockLook, [this] { look_for_deadlock(); });
 }
 
-// What the flow would take alone: the delay there and back, a packet stored and forwarded at every
-// hop, and all its bytes once at the adapter's rate. (The formula of the reference runs.)
+// What the flow would take alone: the delay there and back, all its bytes once at the adapter's
+// rate, and a packet stored and forwarded at every further hop. The reference runs' formula, which
+// `header_bytes` stands for, has a full packet without its headers at every hop, the first too.
 Time Experiment::alone_time(const scenario::Flow& flow) const {
   if (flow.bytes == scenario::kEndless) return 0;
   const scenario::Adapter& adapter = scenario_.hosts[flow.source].adapter;
   const fabric::Port* port = &network_.port(network_.host_port(flow.source));
   uint64_t rate = port->link.bits_per_second;
-  uint32_t overhead = adapter.header_bytes != 0 ? adapter.header_bytes : 62 + port->link.gap_bytes;
+  bool as_reference = adapter.header_bytes != 0;
+  uint32_t overhead = as_reference ? adapter.header_bytes : kFrameOverhead + port->link.gap_bytes;
   uint64_t packets = std::max<uint64_t>(1, (flow.bytes + adapter.path_mtu - 1) / adapter.path_mtu);
+  uint64_t packet =
+      as_reference ? adapter.path_mtu : std::min<uint64_t>(adapter.path_mtu, flow.bytes) + overhead;
   Time alone = 0;
   auto serialised = [](uint64_t bytes, uint64_t bits_per_second) {
     return static_cast<Time>(static_cast<unsigned __int128>(bytes) * 8 * fabric::kSecond /
                              bits_per_second);
   };
-  for (;;) {
-    alone += 2 * port->link.delay + serialised(adapter.path_mtu, port->link.bits_per_second);
+  for (bool first = true;; first = false) {
+    alone += 2 * port->link.delay;
+    if (!first || as_reference) alone += serialised(packet, port->link.bits_per_second);
     const fabric::Port& peer = network_.port(port->peer);
     if (peer.is_host) break;
     const fabric::Switch& next = network_.switch_at(peer.node - network_.hosts());
@@ -227,6 +233,7 @@ void Experiment::post(Live& live) {
     CHECK(live.source->post_send(now, request) == 0);
     live.posted += length;
     ++live.outstanding;
+    ++results_[live.flow].posted;
     if (!endless && live.posted == flow.bytes) break;
   }
 }
@@ -234,6 +241,7 @@ void Experiment::post(Live& live) {
 void Experiment::complete(const engine::WorkCompletion& completion) {
   if (completion.opcode == engine::WcOpcode::kRecv || completion.wr_id >= live_.size()) return;
   auto flow = static_cast<uint32_t>(completion.wr_id);
+  ++results_[flow].completions;
   if (!live_[flow]) return;
   Live& live = *live_[flow];
   --live.outstanding;

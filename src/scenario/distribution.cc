@@ -13,11 +13,11 @@
 namespace verbena::scenario {
 namespace {
 
-struct Table {
+struct SizeTable {
   std::string_view name;
   std::string_view text;  // as SizeCdf::parse() reads it
 };
-constexpr Table kTables[] = {
+constexpr SizeTable kSizeTables[] = {
     {"WebSearch",
      "0 0\n10000 15\n20000 20\n30000 30\n50000 40\n80000 53\n200000 60\n1000000 70\n"
      "2000000 80\n5000000 90\n10000000 97\n30000000 100\n"},
@@ -61,14 +61,14 @@ std::optional<uint64_t> millionths(std::string_view word) {
 const std::vector<std::string_view>& SizeCdf::names() {
   static const std::vector<std::string_view> kNames = [] {
     std::vector<std::string_view> names;
-    for (const Table& table : kTables) names.push_back(table.name);
+    for (const SizeTable& table : kSizeTables) names.push_back(table.name);
     return names;
   }();
   return kNames;
 }
 
 Result<SizeCdf> SizeCdf::named(std::string_view name) {
-  for (const Table& table : kTables)
+  for (const SizeTable& table : kSizeTables)
     if (table.name == name) return parse(table.text);
   return fail(EINVAL, fmt::format("\"{}\" is no size distribution", name));
 }

@@ -85,7 +85,7 @@ std::string format_range(const KeyInfo& key) {
       range = "a node: its name, or its number";
       break;
     case Kind::kNodes:
-      range = "a list of hosts: names, numbers, ranges such as \"0-7\"";
+      range = "a list of nodes: names, numbers, ranges such as \"0-7\"";
       break;
     case Kind::kPriorities:
       range = "a list of priorities 0 to 7";

@@ -69,7 +69,7 @@ const std::vector<Key<LinkForm>>& link_keys() {
     std::vector<Key<F>> keys = {
         node_key("a", &F::a, "one end"),
         node_key("b", &F::b, "the other"),
-        rate_key("rate", &F::rate, 1e6, ""),
+        rate_key("rate", &F::rate, 1e6, "each way"),
         time_key("delay", &F::delay, 0, "one way"),
         real_key("cable", Kind::kLength, &F::cable, 0, 200'000, "instead of delay"),
         count_key("gap", &F::gap, 0, 1000, "bytes around each frame"),

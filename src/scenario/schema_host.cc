@@ -92,8 +92,9 @@ const std::vector<Key<engine::DcqcnSettings>>& dcqcn_keys() {
       count_key("rpg_min_dec_fac", &D::rpg_min_dec_fac, 0, 100,
                 "percent of the rate that a cut leaves at least"),
       rate_key("rpg_min_rate", &D::rpg_min_rate, 1e3, "lowest rate"),
-      or_word(rate_key("rate_to_set_on_first_cnp", &D::rate_to_set_on_first_cnp, 1e6, ""), "leave",
-              &D::rate_to_set_on_first_cnp, uint64_t{0}),
+      or_word(rate_key("rate_to_set_on_first_cnp", &D::rate_to_set_on_first_cnp, 1e6,
+                       "after the first CNP, instead of a cut"),
+              "leave", &D::rate_to_set_on_first_cnp, uint64_t{0}),
       time_key("rate_reduce_monitor_period", &D::rate_reduce_monitor_period, 0,
                "at most one cut in it"),
       count_key("initial_alpha_value", &D::initial_alpha_value, 0, 1024, "of 1024"),
@@ -107,8 +108,8 @@ const std::vector<Key<engine::NpSettings>>& np_keys() {
   using N = engine::NpSettings;
   static const std::vector<Key<N>> kKeys = {
       time_key("min_time_between_cnps", &N::min_time_between_cnps, 0, "of one flow"),
-      count_key("cnp_dscp", &N::cnp_dscp, 0, 63, ""),
-      count_key("cnp_802p_prio", &N::cnp_802p_prio, 0, 7, ""),
+      count_key("cnp_dscp", &N::cnp_dscp, 0, 63, "of CNPs"),
+      count_key("cnp_802p_prio", &N::cnp_802p_prio, 0, 7, "of CNPs: PCP, and the adapter's class"),
       flag_key("echo_in_acknowledgements", &N::echo_in_acknowledgements,
                "no CNPs: acknowledgements carry the marks"),
   };

@@ -35,7 +35,7 @@ struct Decimal {
   std::string_view unit;
 };
 
-std::optional<Decimal> split(std::string_view text) {
+std::optional<Decimal> split_number(std::string_view text) {
   Decimal number;
   size_t at = 0, digits = 0;
   bool behind = false;
@@ -63,7 +63,7 @@ std::optional<uint64_t> whole(const Decimal& number, uint64_t size) {
 }
 
 std::optional<uint64_t> parse(std::string_view text, std::span<const Unit> units) {
-  const auto number = split(text);
+  const auto number = split_number(text);
   if (!number) return {};
   for (const Unit& unit : units)
     if (number->unit == unit.name) return whole(*number, unit.size);
@@ -93,7 +93,7 @@ std::optional<uint64_t> parse_rate(std::string_view text) {
       named = true;
       break;
     }
-  const auto number = split(text);
+  const auto number = split_number(text);
   if (!number || (number->unit.empty() && !named)) return {};
   return parse(text, kRates);
 }
@@ -105,14 +105,14 @@ std::optional<fabric::Time> parse_time(std::string_view text) {
 }
 
 std::optional<double> parse_length(std::string_view text) {
-  const auto number = split(text);
+  const auto number = split_number(text);
   if (!number || (number->unit != "m" && number->unit != "km")) return {};
   return static_cast<double>(number->digits) * (number->unit == "km" ? 1000 : 1) /
          static_cast<double>(number->over);
 }
 
 std::optional<double> parse_share(std::string_view text) {
-  const auto number = split(text);
+  const auto number = split_number(text);
   if (!number || number->unit != "%") return {};
   return static_cast<double>(number->digits) / static_cast<double>(number->over) / 100;
 }

@@ -12,6 +12,7 @@ import unittest
 
 import harness
 import pyverbs_test
+from ecosystem import LONG
 from harness import (FAR, NEAR, NEAR6, VERBENA, AppTest, FarSide, environment, finish, free_port,
                      run, start, wait_listening)
 
@@ -229,6 +230,19 @@ class Rsockets(Cm):
     def test_riostream_verifies_mapped_memory(self):
         self.verified("riostream")
 
+    def test_riostream_at_many_sizes(self):
+        """Large ones need more than one write, and more room than the peer's ring has."""
+        sizes = ["all"] if LONG else ["64", "1048576"]
+        for road, env in ROADS.items():
+            for size in sizes:
+                with self.subTest(road=road, size=size):
+                    command = ["riostream", "-p", str(free_port()), "-T", "v", "-S", size]
+                    if size != "all":
+                        command += ["-C", "20", "-I", "2"]
+                    line = r"^64_lat\s" if size == "all" else r"^custom\s.*\s20\s+2\s"
+                    for outcome in self.cm_pair(command, [*command, "-s", NEAR], 300, **env):
+                        self.assertRegex(outcome.output, "(?m)" + line)
+
     def test_rcopy(self):
         with tempfile.TemporaryDirectory() as folder:
             source, target = os.path.join(folder, "a"), os.path.join(folder, "b")
@@ -247,13 +261,13 @@ class Rsockets(Cm):
                 server.kill()
                 finish(server, 5)
 
-    def pong(self, size, count, *modes, **env):
+    def pong(self, size, count, *modes, address=NEAR, **env):
         """Runs udpong; how many of its datagrams the server got. It serves for ever."""
         options = [word for mode in modes for word in ("-T", mode)]
         common = ["udpong", "-p", str(free_port()), "-S", str(size), "-C", str(count), *options]
-        server = start([*common, "-b", NEAR], environment(**env))
+        server = start([*common, "-b", address], environment(**env))
         try:
-            outcome = run([*common, "-s", NEAR], 30, environment(**env))
+            outcome = run([*common, "-s", address], 30, environment(**env))
             self.assert_ok(outcome)
         finally:
             server.kill()
@@ -280,6 +294,15 @@ class Rsockets(Cm):
             for size in (16, 500, 1500):
                 with self.subTest(road=road, size=size):
                     self.assertEqual(self.pong(size, 10, "b", "e", **env), 20)
+
+    def test_udpong_over_loopback(self):
+        """Also where no device has the address: another one stands for it, as for streams."""
+        for road, env in ROADS.items():
+            for devices in ("", "only=near0"):
+                with self.subTest(road=road, devices=devices):
+                    more = {"VERBENA_DEVICES": devices} if devices else {}
+                    self.assertEqual(self.pong(500, 10, "b", "e", address="127.0.0.1", **env,
+                                               **more), 20)
 
     def test_a_dead_peer_ends_the_stream(self):
         port = str(free_port())

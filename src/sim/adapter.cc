@@ -15,6 +15,7 @@ using fabric::Time;
 namespace {
 
 constexpr uint32_t kCompletions = 4096;
+constexpr uint32_t kFirstQpnBase = 1 << 16;
 constexpr uint32_t kEthernetBytes = 14, kFcsBytes = 4, kLeastFrame = 64;
 constexpr uint32_t kIpUdpBytes = 28;
 
@@ -69,6 +70,8 @@ Adapter::Adapter(fabric::Network& network, uint32_t host, const scenario::Host& 
   region_.access =
       memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic;
   region_.backing = memory::Backing::kNull;
+  // Numbers 0 and 1 are management's; what reads captures takes packets to them for such.
+  device_->qpn_base(kFirstQpnBase);
   CHECK(device_->keys().insert(&region_) != 0);
 }
 

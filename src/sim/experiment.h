@@ -17,11 +17,11 @@ namespace verbena::sim {
 
 struct FlowResult {
   fabric::Time start = 0;
-  fabric::Time end = -1;       // -1: not ended
-  fabric::Time alone = 0;      // what it would take on an empty fabric
-  uint64_t received = 0;       // payload bytes at its destination
+  fabric::Time end = -1;                 // -1: not ended
+  fabric::Time alone = 0;                // what it would take on an empty fabric
+  uint64_t received = 0;                 // payload bytes at its destination
   uint32_t posted = 0, completions = 0;  // work requests
-  uint64_t received_warm = 0;  // of them before the warm-up ended
+  uint64_t received_warm = 0;            // of them before the warm-up ended
   engine::WcStatus status = engine::WcStatus::kSuccess;
   bool failed = false;
   double slowdown() const {

@@ -8,7 +8,7 @@ namespace verbena::sim {
 namespace {
 
 struct Terms {
-  double left = 0;   // what of the equation depends on p
+  double left = 0;  // what of the equation depends on p
   double alpha = 0;
 };
 

@@ -10,9 +10,9 @@ struct FluidParameters {
   double capacity_bps = 40e9;  // of the port
   uint32_t flows = 2;
   double packet_bytes = 1000;
-  double cnp_interval_s = 50e-6;    // tau: at most one cut in it
-  double alpha_interval_s = 55e-6;  // tau'
-  double rate_timer_s = 55e-6;      // T
+  double cnp_interval_s = 50e-6;     // tau: at most one cut in it
+  double alpha_interval_s = 55e-6;   // tau'
+  double rate_timer_s = 55e-6;       // T
   double byte_counter_bytes = 10e6;  // B
   double fast_recovery = 5;          // F
   double additive_bps = 40e6;        // R_AI

@@ -1,7 +1,8 @@
 """The examples of docs/*.md, executed: every ```console block, command by command, in a folder
 that has build/, examples/ and scenarios/ as the top of the source tree has. A command must
-succeed; a line shown under it must appear in its output (numbers and addresses may differ). And the versions in the
-README's table of programs, against the packages that the tests of those programs ran."""
+succeed; a line shown under it must appear in its output (numbers and addresses may differ). And
+the versions in the README's table of programs, against the packages that the tests of those
+programs ran."""
 
 import glob
 import os

@@ -347,7 +347,7 @@ class Command(AppTest):
         outcome = verbena("dance")
         self.assertEqual(outcome.code, 2)
         self.assertEqual(outcome.output, "verbena: 'dance' is no command; commands: run, devices, "
-                                         "stats, explain, doctor\n")
+                                         "stats, explain, doctor, sim, fabric\n")
         bare = verbena()
         self.assertEqual(bare.code, 2)
         self.assertIn("Usage: verbena ", bare.output)

@@ -79,7 +79,9 @@ TEST(Explain, KnowsEveryErrnoThatTheSourcesGive) {
       R"(\b(?:refuse|refuse_null|fail|fail_batch|return)\b[\s(?:]*(?:\*?id,\s*)?(E[A-Z0-9]+)\b)");
   size_t found = 0;
   for (const char* room : {"abi", "engine", "cm", "host", "broker", "rdmacm"})
-    for (const auto& file : std::filesystem::directory_iterator(std::string(SOURCES "/") + room)) {
+    for (const auto& file :
+         std::filesystem::recursive_directory_iterator(std::string(SOURCES "/") + room)) {
+      if (!file.is_regular_file()) continue;
       std::ifstream in(file.path());
       const std::string text(std::istreambuf_iterator<char>(in), {});
       for (std::sregex_iterator at(text.begin(), text.end(), given), end; at != end; ++at) {

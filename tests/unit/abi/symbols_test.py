@@ -111,7 +111,8 @@ class Floor(unittest.TestCase):
 
     GLIBC = (2, 35)
     # libm: of glibc, as libc is; the simulator draws with it.
-    LIBRARIES = {"libc.so.6", "libm.so.6", "libisal.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+    LIBRARIES = {"libc.so.6", "libm.so.6", "libisal.so.2", "ld-linux-x86-64.so.2",
+                 "ld-linux-aarch64.so.1"}
 
     def files(self):
         lib = os.path.dirname(os.path.abspath(LIBRARY))

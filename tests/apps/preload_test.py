@@ -120,9 +120,9 @@ def wait(time):
     count = libc.epoll_pwait2(epoll, events, 4, time and ctypes.byref(time), None)
     return [each.data for each in events[:count]] if count >= 0 else ctypes.get_errno()
 epoll = libc.epoll_create1(0)
+assert wait(Time(0, 1)) == [] and wait(Time(0, -1)) == wait(Time(-1, 0)) == 22
 listener = socket.create_server(("10.99.0.1", int(sys.argv[1])))
 register(listener.fileno())
-assert wait(Time(0, 1)) == [] and wait(Time(0, -1)) == wait(Time(-1, 0)) == 22
 assert wait(Time(20, 0)) == [listener.fileno()]
 peer, _ = listener.accept()
 register(peer.fileno())
@@ -148,9 +148,9 @@ with socket.create_connection(("10.99.0.1", int(sys.argv[1]))) as peer:
     def waits(self, program):
         port = str(free_port())
         server = self.start([*RUN, "/usr/bin/python3", "-c", program, port], env=environment())
-        self.assert_ok(self.answered(["/usr/bin/python3", "-c", self.ASKS, port], port,
-                                     environment()))
+        asked = self.answered(["/usr/bin/python3", "-c", self.ASKS, port], port, environment())
         served = finish(server, 20)
+        self.assert_ok(asked, served)
         self.assertEqual((served.code, served.output), (0, "heard\n"))
 
     @ecosystem.needs("redis-server", "redis-cli")

@@ -19,7 +19,7 @@ constexpr uint32_t kFirstQpnBase = 1 << 16;
 constexpr uint32_t kEthernetBytes = 14, kFcsBytes = 4, kLeastFrame = 64;
 constexpr uint32_t kIpUdpBytes = 28;
 
-uint32_t host_of(const engine::Gid& gid) {
+uint32_t host_number(const engine::Gid& gid) {
   return (uint32_t{gid.bytes[13]} << 16 | uint32_t{gid.bytes[14]} << 8 | gid.bytes[15]) - 1;
 }
 
@@ -129,7 +129,7 @@ bool Adapter::send(const engine::TxPacket& packet) {
   fabric::Body& body = network_.pool().body(id);
   frame.bytes = frame_bytes(packet);
   frame.source = host_;
-  frame.destination = host_of(packet.route->destination);
+  frame.destination = host_number(packet.route->destination);
   frame.dscp = packet.route->traffic_class >> 2;
   frame.ecn = packet.route->traffic_class & 3;
   frame.priority = frame.pcp = priority_of(packet);

@@ -18,8 +18,6 @@ namespace verbena::tools {
 
 namespace {
 
-constexpr int kFailure = 1, kMisuse = 2, kInterruptStatus = 130;
-
 Result<std::vector<scenario::Override>> overrides_of(const SimOptions& options) {
   std::vector<scenario::Override> out;
   for (const std::string& text : options.sets) {

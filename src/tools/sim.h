@@ -34,6 +34,15 @@ struct SimRun {
   enum End : uint8_t { kComplete, kInterrupted, kStuck } end = kComplete;
 };
 
+// Exit statuses beside 0.
+inline constexpr int kFailure = 1, kMisuse = 2, kInterruptStatus = 130;
+inline constexpr double kPsPerUs = 1e6;
+// A value of the summary by its name; 0 when it has none.
+inline double value(const sim::Summary& summary, const char* name) {
+  const sim::Value* found = summary.find(name);
+  return found != nullptr ? found->value : 0;
+}
+
 // Set while SIGINT asks the runs to end; the second one ends the program.
 bool interrupted();
 void obey_interrupts();

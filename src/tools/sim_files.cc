@@ -20,8 +20,6 @@ using fabric::PortId;
 
 namespace {
 
-constexpr double kPsPerUs = 1e6;
-
 const char* verb_name(scenario::Verb verb) {
   switch (verb) {
     case scenario::Verb::kWrite:
@@ -34,7 +32,7 @@ const char* verb_name(scenario::Verb verb) {
   return "";
 }
 
-double us(fabric::Time time) {
+double in_us(fabric::Time time) {
   return static_cast<double>(time) / kPsPerUs;
 }
 
@@ -48,8 +46,8 @@ std::string flow_line(const SimRun& run, uint32_t index) {
       "{},{},{},{},{},{},{:.6f},{},{},{},{},{}\n", index, csv_cell(flow.group),
       csv_cell(nodes[flow.source].name), csv_cell(nodes[flow.destination].name),
       verb_name(flow.verb), flow.bytes == scenario::kEndless ? "" : fmt::format("{}", flow.bytes),
-      us(result.start), done ? fmt::format("{:.6f}", us(result.end)) : "",
-      done ? fmt::format("{:.6f}", us(result.end - result.start)) : "",
+      in_us(result.start), done ? fmt::format("{:.6f}", in_us(result.end)) : "",
+      done ? fmt::format("{:.6f}", in_us(result.end - result.start)) : "",
       done && result.alone > 0 ? fmt::format("{:.6f}", result.slowdown()) : "", result.received,
       result.failed ? "failed"
       : done        ? "done"
@@ -90,7 +88,7 @@ std::string ports_csv(const SimRun& run) {
       const fabric::PriorityCounters& c = port.counters.priority[p];
       if (p > 0 && c.tx_packets + c.tx_pause + c.rx_pause == 0) continue;
       out += fmt::format("{},{},{},{},{},{},{:.6f}\n", common, p, c.tx_packets, c.tx_pause,
-                         c.rx_pause, c.expired, us(c.paused));
+                         c.rx_pause, c.expired, in_us(c.paused));
     }
   }
   return out;
@@ -116,7 +114,7 @@ Result<void> write_series(const SimRun& run, const std::string& path) {
     line += fmt::format(",received_bytes flow {0},rate_bps flow {0},alpha flow {0}", flow.flow);
   file->write(line + "\n");
   for (size_t i = 0; i < samples.at.size(); ++i) {
-    line = fmt::format("{:.6f},{},{},{},{:.6f}", us(samples.at[i]), samples.received_bytes[i],
+    line = fmt::format("{:.6f},{},{},{},{:.6f}", in_us(samples.at[i]), samples.received_bytes[i],
                        samples.paused_ports[i], samples.rates[i], samples.alphas[i]);
     for (PortId id : ports) line += fmt::format(",{}", samples.ports[id].queue_bytes[i]);
     for (const sim::FlowSeries& flow : samples.flows)

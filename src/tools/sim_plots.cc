@@ -19,7 +19,6 @@ constexpr size_t kFlowPoints = 150;  // a flow's goodput is noise over the time 
 constexpr size_t kQueueLines = 8;
 constexpr size_t kPauseBars = 16;
 constexpr size_t kCdfPoints = 200;
-constexpr double kPsPerUs = 1e6;
 
 // Samples in groups of `step`, the last one perhaps shorter.
 struct Steps {

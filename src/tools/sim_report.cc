@@ -13,12 +13,7 @@ namespace {
 
 constexpr size_t kRows = 25;
 
-double value(const sim::Summary& summary, const char* name) {
-  const sim::Value* found = summary.find(name);
-  return found ? found->value : 0;
-}
-
-std::string head(const SimRun& run) {
+std::string page_head(const SimRun& run) {
   const scenario::Scenario& scenario = run.experiment->scenario();
   std::string out = fmt::format("<h1>{}</h1>\n", escape_html(scenario.name));
   if (!scenario.description.empty())
@@ -117,7 +112,7 @@ std::string foot(const SimRun& run) {
 std::string report_page(const SimRun& run) {
   const sim::Summary& summary = run.summary;
   std::string body =
-      head(run) + figures(run) + words("Findings", summary.findings, "") + expectations(run);
+      page_head(run) + figures(run) + words("Findings", summary.findings, "") + expectations(run);
   body += fmt::format(
       "<h2>The fabric</h2>\n<div class=\"card\" id=\"fabric\" data-first=\"{}\">"
       "<noscript>The pictures need JavaScript; the tables below do not.</noscript>"

@@ -23,7 +23,6 @@ namespace verbena::tools {
 namespace {
 
 constexpr size_t kMostPoints = 10'000;
-constexpr int kFailure = 1, kMisuse = 2, kInterruptStatus = 130;
 
 }  // namespace
 

@@ -7,18 +7,16 @@ namespace verbena::tools {
 
 namespace {
 
-constexpr double kPsPerUs = 1e6;
-
-std::string us(double value) {
+std::string time_or_dash(double value) {
   return value == 0 ? "-" : short_time(static_cast<fabric::Time>(value * kPsPerUs));
 }
 
 void flow_row(TextTable& table, const sim::FlowClass& flows) {
   table.row({flows.name, fmt::format("{}", flows.flows), fmt::format("{}", flows.done),
-             us(flows.fct_mean_us), us(flows.fct_p50_us), us(flows.fct_p95_us),
-             us(flows.fct_p99_us), short_number(flows.slowdown_p50),
-             short_number(flows.slowdown_p95), short_number(flows.slowdown_p99),
-             short_number(flows.goodput_gbps)});
+             time_or_dash(flows.fct_mean_us), time_or_dash(flows.fct_p50_us),
+             time_or_dash(flows.fct_p95_us), time_or_dash(flows.fct_p99_us),
+             short_number(flows.slowdown_p50), short_number(flows.slowdown_p95),
+             short_number(flows.slowdown_p99), short_number(flows.goodput_gbps)});
 }
 
 }  // namespace
@@ -46,7 +44,7 @@ TextTable port_table(const sim::Summary& summary, size_t most) {
                short_bytes(static_cast<double>(port.queue_p99)),
                short_bytes(static_cast<double>(port.queue_max)), fmt::format("{}", port.marks),
                fmt::format("{}", port.drops), fmt::format("{}", port.tx_pause),
-               fmt::format("{}", port.rx_pause), us(port.paused_us)});
+               fmt::format("{}", port.rx_pause), time_or_dash(port.paused_us)});
   }
   return table;
 }
@@ -56,7 +54,8 @@ TextTable pause_table(const sim::Summary& summary, size_t most) {
   for (const sim::PauseRow& row : summary.pauses) {
     if (table.rows().size() > most) break;
     table.row({row.name, fmt::format("{}", row.priority), fmt::format("{}", row.sent),
-               fmt::format("{}", row.received), fmt::format("{}", row.expired), us(row.paused_us)});
+               fmt::format("{}", row.received), fmt::format("{}", row.expired),
+               time_or_dash(row.paused_us)});
   }
   return table;
 }

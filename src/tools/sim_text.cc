@@ -12,9 +12,8 @@ namespace {
 
 constexpr size_t kPortRows = 10;
 constexpr size_t kPauseRows = 10;
-constexpr double kPsPerUs = 1e6;
 
-std::string us(double value) {
+std::string pause_time(double value) {
   return value == 0 ? "0 us" : short_time(static_cast<fabric::Time>(value * kPsPerUs));
 }
 
@@ -28,11 +27,6 @@ std::string pause_lines(const sim::Summary& summary) {
          (more > 0 ? fmt::format("and {} more\n", more) : "");
 }
 
-double value(const sim::Summary& summary, const char* name) {
-  const sim::Value* found = summary.find(name);
-  return found ? found->value : 0;
-}
-
 std::string count_lines(const sim::Summary& summary) {
   std::string drops;
   for (const sim::DropRow& row : summary.drops)
@@ -42,7 +36,7 @@ std::string count_lines(const sim::Summary& summary) {
       "ECN       {:.0f} packets marked, {:.0f} CNPs\n"
       "drops     {:.0f}{}\n",
       value(summary, "pause_frames"), value(summary, "resume_frames"),
-      value(summary, "pauses_expired"), us(value(summary, "pause_time_us")),
+      value(summary, "pauses_expired"), pause_time(value(summary, "pause_time_us")),
       value(summary, "ce_marks"), value(summary, "cnps"), value(summary, "drops"), drops);
   const double naks = value(summary, "naks"), timeouts = value(summary, "timeouts"),
                rnr = value(summary, "rnr_naks");

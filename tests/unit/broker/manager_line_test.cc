@@ -154,9 +154,9 @@ TEST_F(LineToBroker, AnAbandonedPortIsGivenBack) {
 }
 
 // Sends DREQs to comm ids of a slot, and knows when the broker has passed them on.
-class Crowd {
+class Callers {
  public:
-  explicit Crowd(Lease& lease)
+  explicit Callers(Lease& lease)
       : own_(lease.slot()), line_(lease.broker_name(), lease.token(), lease.slot()) {
     EXPECT_TRUE(line_.open());
     link::UdpOptions options;
@@ -195,12 +195,12 @@ TEST_F(LineToBroker, DatagramsWaitForASlowReader) {
   ASSERT_TRUE(lease && other);
   ManagerLine slow((*lease)->broker_name(), (*lease)->token(), (*lease)->slot());
   ASSERT_TRUE(slow.open());
-  Crowd crowd(**other);
+  Callers callers(**other);
   constexpr uint64_t kCalls = 5000, kBound = 4096;
   for (uint64_t i = 0; i < kCalls; ++i) {
-    crowd.call((*lease)->slot(), i);
+    callers.call((*lease)->slot(), i);
     if (i % 50 == 49) {
-      ASSERT_TRUE(crowd.settle());
+      ASSERT_TRUE(callers.settle());
     }
   }
   std::vector<uint64_t> heard;

@@ -7,17 +7,13 @@
 
 #include "fabric/dependency.h"
 
+#include "parsed.h"
+
 namespace verbena::scenario {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-Scenario parsed(const std::string& text) {
-  auto scenario = parse_scenario("x.toml", text, {});
-  EXPECT_TRUE(scenario) << scenario.error().message;
-  return scenario ? *scenario : Scenario{};
-}
 
 // "RULE LINE severity PLACE,PLACE: what" of each finding.
 std::vector<std::string> found(const std::string& text) {

@@ -3,17 +3,13 @@
 
 #include "scenario/scenario.h"
 
+#include "parsed.h"
+
 namespace verbena::scenario {
 namespace {
 
 using fabric::kMicrosecond;
 using fabric::kMillisecond;
-
-Scenario parsed(std::string_view text, const std::vector<Override>& overrides = {}) {
-  auto scenario = parse_scenario("x.toml", text, overrides);
-  EXPECT_TRUE(scenario) << scenario.error().message;
-  return scenario ? *scenario : Scenario{};
-}
 
 constexpr std::string_view kTwo = R"(
 [scenario]

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "parsed.h"
+
 namespace verbena::scenario {
 namespace {
 
@@ -12,12 +14,6 @@ using fabric::PortSettings;
 constexpr char kStar[] =
     "[topology]\nkind = \"star\"\nhosts = 4\ncable = \"100m\"\n\n"
     "[[workload]]\nkind = \"incast\"\nto = 0\nbytes = \"1MB\"\n\n";
-
-Scenario parsed(const std::string& text) {
-  auto scenario = parse_scenario("x.toml", text, {});
-  EXPECT_TRUE(scenario) << scenario.error().message << "\n" << text;
-  return scenario ? *scenario : Scenario{};
-}
 
 // Reads what was written, writes that, and reads again: from the second time on it is the same
 // text.

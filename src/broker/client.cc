@@ -209,7 +209,7 @@ void Lease::detach() {
 
 void Lease::close_in_child() {
   abandoned_ = true;
-  new (&mutex_) std::mutex;  // held since pause_for_fork()
+  mutex_.unlock();  // held since pause_for_fork(), by the thread that forked: this one
   connection_.reset();
   segment_fd_.reset();
   wakeup_.reset();

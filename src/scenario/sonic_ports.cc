@@ -339,7 +339,8 @@ void SonicPorts::groups(PortSettings& port) {
     GroupSettings& settings = port.groups[g];
     const SonicRow* own = row("BUFFER_PG", static_cast<int>(g));
     if (own == nullptr) continue;
-    const std::string_view name = sonic_name(own->text("profile"));
+    const std::string reference = own->text("profile");
+    const std::string_view name = sonic_name(reference);
     if (name.empty() || name == "NULL") {
       if (settings.lossless) computed(settings, own->line, port.mtu);
     } else if (const SonicRow* profile = refer(*own, "profile", "BUFFER_PROFILE")) {

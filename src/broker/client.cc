@@ -38,11 +38,14 @@ void before_fork() {
   for (Lease* lease : living_leases()) lease->pause_for_fork();
 }
 void after_fork_in_parent() {
-  for (Lease* lease : living_leases()) lease->go_on_in_parent();
+  for (Lease* lease : living_leases()) lease->go_on_after_fork();
   g_leases_mutex.unlock();
 }
 void after_fork_in_child() {
-  for (Lease* lease : living_leases()) lease->close_in_child();
+  for (Lease* lease : living_leases()) {
+    lease->go_on_after_fork();  // locked by the thread that forked: this one
+    lease->close_in_child();
+  }
   living_leases().clear();
   g_leases_mutex.unlock();
 }
@@ -209,7 +212,6 @@ void Lease::detach() {
 
 void Lease::close_in_child() {
   abandoned_ = true;
-  mutex_.unlock();  // held since pause_for_fork(), by the thread that forked: this one
   connection_.reset();
   segment_fd_.reset();
   wakeup_.reset();

@@ -117,7 +117,7 @@ class Lease : public link::PeerDirectory {
   void detach();  // gives the slot back; idempotent
   // atfork handlers
   void pause_for_fork() { mutex_.lock(); }
-  void go_on_in_parent() { mutex_.unlock(); }
+  void go_on_after_fork() { mutex_.unlock(); }
   void close_in_child();
 
  private:

@@ -175,7 +175,7 @@ void Network::transmit(PortId id, PacketId frame) {
     ++packet_hops_;
   }
   if (!port.is_host && switches_[port.node - hosts()]->settings().telemetry)
-    add_telemetry(port, pool_.body(frame));
+    add_telemetry(port, frame);
   if (observer_) observer_->on_sent(now_, id, packet, pool_.body(frame));
   packet.arrives = port.busy_until + port.link.delay;
   Port& peer = ports_[port.peer];
@@ -191,10 +191,11 @@ void Network::transmit(PortId id, PacketId frame) {
   }
 }
 
-void Network::add_telemetry(const Port& port, Body& body) const {
+void Network::add_telemetry(const Port& port, PacketId frame) {
+  Body& body = pool_.body(frame);
   if (body.echo || body.hops == kMaxTelemetry) return;
-  body.telemetry[body.hops++] = {port.link.bits_per_second, port.counters.tx_bytes,
-                                 port.queued_bytes(), now_};
+  pool_.telemetry(frame)[body.hops++] = {port.link.bits_per_second, port.counters.tx_bytes,
+                                         port.queued_bytes(), now_};
 }
 
 void Network::on_arrival(PortId id) {

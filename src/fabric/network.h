@@ -123,7 +123,7 @@ class Network {
   const PfcSettings& pfc_of(const Port& port) const;
   PacketId next_frame(PortId port);
   void transmit(PortId port, PacketId id);
-  void add_telemetry(const Port& port, Body& body) const;
+  void add_telemetry(const Port& port, PacketId id);
   void host_receive(uint32_t host, PacketId id);
   void on_host_receive(uint32_t host);
   void on_storm(uint32_t host);

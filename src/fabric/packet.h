@@ -66,7 +66,6 @@ struct Body {
   bool echo = false;         // they are another packet's, on their way back
   Time sent = 0;
   std::vector<uint8_t> payload;  // empty unless the run carries real bytes
-  std::array<Telemetry, kMaxTelemetry> telemetry;
 };
 
 class PacketPool {
@@ -93,12 +92,18 @@ class PacketPool {
   const Packet& operator[](PacketId id) const { return packets_[id]; }
   Body& body(PacketId id) { return bodies_[id]; }
   const Body& body(PacketId id) const { return bodies_[id]; }
+  // Room for Body::hops records. Apart, since few runs have any.
+  std::array<Telemetry, kMaxTelemetry>& telemetry(PacketId id) {
+    if (telemetry_.size() < bodies_.size()) telemetry_.resize(bodies_.size());
+    return telemetry_[id];
+  }
   uint64_t used() const { return used_; }
   uint64_t most() const { return packets_.size(); }
 
  private:
   std::vector<Packet> packets_;
   std::vector<Body> bodies_;
+  std::vector<std::array<Telemetry, kMaxTelemetry>> telemetry_;
   PacketId free_ = kNoPacket;
   uint64_t used_ = 0;
 };

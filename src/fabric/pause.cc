@@ -72,7 +72,6 @@ void Network::apply_pause(PortId id, const PauseFrame& frame) {
     if (frame.quanta[p] != 0) {
       if (!was) port.paused_since[p] = now_;
       port.paused |= bit;
-      port.last_pause[p] = now_;
       port.paused_until[p] = pfc.expires ? now_ + port.quanta_time(frame.quanta[p]) : kForever;
       if (pfc.expires) arm_pause_timer(id, port.paused_until[p]);
     } else if (was) {

@@ -37,14 +37,14 @@ struct PriorityCounters {  // ethtool's rx_prioN_*, tx_prioN_*
 };
 
 struct PortCounters {
-  std::array<PriorityCounters, kPriorities> priority{};
-  std::array<uint64_t, kDropCauses> drops{};
-  std::array<uint64_t, kPriorities> marks{};       // CE, by queue
-  std::array<uint64_t, kPriorities> most_bytes{};  // longest each queue was
-  uint64_t lossless_drops = 0;                     // of `drops`, in lossless classes
-  uint64_t tx_bytes = 0;                           // frames, without gaps
+  uint64_t tx_bytes = 0;  // frames, without gaps
   uint64_t tx_packets = 0;
-  Time busy = 0;  // time spent sending
+  Time busy = 0;                                   // time spent sending
+  uint64_t lossless_drops = 0;                     // of `drops`, in lossless classes
+  std::array<uint64_t, kPriorities> most_bytes{};  // longest each queue was
+  std::array<PriorityCounters, kPriorities> priority{};
+  std::array<uint64_t, kPriorities> marks{};  // CE, by queue
+  std::array<uint64_t, kDropCauses> drops{};
 };
 
 struct EgressQueue {
@@ -53,33 +53,35 @@ struct EgressQueue {
   uint64_t sent = 0;  // frames since the start: the watchdog sees whether it moves
 };
 
-struct Port {
-  // --- wiring
+// In the order of use: what every frame touches first, together.
+struct alignas(64) Port {
   uint32_t node = 0;
+  PortId peer = 0;
   uint16_t number = 0;  // at its node
   bool is_host = false;
   bool up = true;
-  PortId peer = 0;
-  LinkSettings link;
-  Serialiser wire;
-  const PortSettings* settings = nullptr;  // null at a host
-
-  // --- sending
-  Time busy_until = 0;
   bool free_pending = false;  // kPortFree is planned
   uint8_t ready = 0;          // queues that hold frames
   uint8_t stopped = 0;        // queues that a pause holds
   uint8_t ignore_pause = 0;   // queues that the watchdog lets go on
   uint8_t discard = 0;        // queues that the watchdog empties
-  PacketQueue control;        // pause frames: before everything else, never stopped
+  uint8_t paused = 0;         // priorities that the peer has stopped
+  uint8_t pausing = 0;        // priorities of the peer that we have stopped
+  uint8_t busy_grade = 0;     // adaptive routing
+  Time busy_until = 0;
+  PacketQueue incoming;                    // on the link, toward this port
+  PacketQueue control;                     // pause frames: before all else, never stopped
+  const PortSettings* settings = nullptr;  // null at a host
+  Serialiser wire;
+  LinkSettings link;
   std::array<EgressQueue, kPriorities> queues;
   Scheduler scheduler;
 
+  PortCounters counters;
+
   // --- pauses by the peer
-  uint8_t paused = 0;                            // priorities
   std::array<Time, kPriorities> paused_until{};  // kForever: until XON
   std::array<Time, kPriorities> paused_since{};
-  std::array<Time, kPriorities> last_pause{};  // when a frame last stopped it
   struct Late {
     Time at;
     PauseFrame frame;
@@ -87,18 +89,12 @@ struct Port {
   std::vector<Late> late;  // pause frames whose effect is still to come
 
   // --- pauses of the peer
-  uint8_t pausing = 0;  // priorities that we have stopped
   std::array<Time, kPriorities> renew_at{};
   Time pause_timer = kForever;  // of the kPauseTimer event that counts
-
-  PacketQueue incoming;  // on the link, toward this port
 
   // --- adaptive routing: bytes sent when the last window began
   Time window_start = 0;
   uint64_t window_bytes = 0;
-  uint8_t busy_grade = 0;
-
-  PortCounters counters;
 
   Time quanta_time(uint16_t quanta) const {
     return static_cast<Time>(static_cast<unsigned __int128>(quanta) * 512 * kSecond /

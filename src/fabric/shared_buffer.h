@@ -38,16 +38,18 @@ class SharedBuffer {
   }
   uint64_t headroom_used(uint32_t port, uint32_t group) const { return at(port, group).headroom; }
   uint64_t most_headroom(uint32_t port, uint32_t group) const {
-    return at(port, group).most_headroom;
+    return most_headroom_[port * kPriorities + group];
   }
 
  private:
+  // What changes with every frame, kept small; and what ports of equal settings share.
   struct Group {
     uint64_t bytes = 0;  // reserved and shared part
     uint64_t headroom = 0;
-    uint64_t most_headroom = 0;
-    uint64_t reserved_limit = 0;
-    uint64_t headroom_limit = 0;
+  };
+  struct Limits {
+    uint64_t reserved = 0;
+    uint64_t headroom = 0;
     uint64_t xon_offset = 0;
     uint64_t static_bytes = 0;
     double alpha = 0;
@@ -55,15 +57,24 @@ class SharedBuffer {
     bool exact_shift = false;
     bool lossless = false;
     bool dynamic = false;
-    uint64_t shared() const { return bytes > reserved_limit ? bytes - reserved_limit : 0; }
+    uint64_t shared(const Group& group) const {
+      return group.bytes > reserved ? group.bytes - reserved : 0;
+    }
   };
+  static Limits limits_from(const GroupSettings& settings);
   const Group& at(uint32_t port, uint32_t group) const {
     return groups_[port * kPriorities + group];
   }
   Group& at(uint32_t port, uint32_t group) { return groups_[port * kPriorities + group]; }
-  uint64_t threshold(const Group& group) const;
+  const Limits& limits(uint32_t port, uint32_t group) const {
+    return limits_[limits_of_[port] * kPriorities + group];
+  }
+  uint64_t threshold(const Limits& limits) const;
 
-  std::vector<Group> groups_;
+  std::vector<Group> groups_;            // by port and group
+  std::vector<uint64_t> most_headroom_;  // likewise
+  std::vector<Limits> limits_;
+  std::vector<uint16_t> limits_of_;  // by port: which eight of them
   uint64_t pool_ = 0;
   uint64_t shared_used_ = 0;
   uint64_t used_ = 0;

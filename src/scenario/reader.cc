@@ -335,9 +335,10 @@ Result<std::vector<const toml::table*>> Reader::tables(const toml::table& root,
 
 Result<std::string> read_text_file(const std::string& path, size_t most) {
   if (std::ifstream file(path, std::ios::binary); file) {
-    std::string text(most + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<size_t>(file.gcount()));
+    std::string text;
+    char piece[16 * 1024];
+    while (text.size() <= most && (file.read(piece, sizeof(piece)), file.gcount() > 0))
+      text.append(piece, static_cast<size_t>(file.gcount()));
     if (file.bad()) return fail(EIO, fmt::format("cannot read {}", path));
     if (text.size() > most)
       return fail(EFBIG, fmt::format("{} is larger than {} bytes", path, most));

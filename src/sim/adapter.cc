@@ -14,7 +14,8 @@ using fabric::Time;
 
 namespace {
 
-constexpr uint32_t kCompletions = 4096;
+// Polled after every step, which completes few work requests of one queue pair.
+constexpr uint32_t kCompletions = 256;
 constexpr uint32_t kFirstQpnBase = 1 << 16;
 constexpr uint32_t kEthernetBytes = 14, kFcsBytes = 4, kLeastFrame = 64;
 constexpr uint32_t kIpUdpBytes = 28;
@@ -100,21 +101,22 @@ uint32_t Adapter::frame_bytes(const engine::TxPacket& packet) const {
 namespace {
 
 // An acknowledgement takes back what the packet that it answers collected.
-void echo_telemetry(const engine::Telemetry* from, fabric::Body& to) {
-  to.echo = from != nullptr;
-  to.hops = 0;
+void echo_telemetry(const engine::Telemetry* from, fabric::PacketPool& pool, PacketId to) {
+  fabric::Body& body = pool.body(to);
+  body.echo = from != nullptr;
+  body.hops = 0;
   if (!from) return;
   for (uint32_t i = 0; i < from->count; ++i) {
     const engine::Hop& hop = from->hops[i];
-    to.telemetry[to.hops++] = {hop.bits_per_second, hop.transmitted_bytes, hop.queue_bytes,
-                               fabric::time_of(hop.at)};
+    pool.telemetry(to)[body.hops++] = {hop.bits_per_second, hop.transmitted_bytes, hop.queue_bytes,
+                                       fabric::time_of(hop.at)};
   }
 }
 
-engine::Telemetry collected(const fabric::Body& body) {
+engine::Telemetry collected(fabric::PacketPool& pool, PacketId id) {
   engine::Telemetry out;
-  for (; out.count < body.hops; ++out.count) {
-    const fabric::Telemetry& hop = body.telemetry[out.count];
+  for (; out.count < pool.body(id).hops; ++out.count) {
+    const fabric::Telemetry& hop = pool.telemetry(id)[out.count];
     out.hops[out.count] = {hop.bits_per_second, hop.transmitted_bytes, hop.queue_bytes,
                            fabric::instant(hop.at)};
   }
@@ -139,7 +141,7 @@ bool Adapter::send(const engine::TxPacket& packet) {
   body.source_port =
       wire::udp_source_port(packet.route->flow_label, packet.source_qpn, packet.header.dest_qpn);
   frame.psn = packet.header.psn.value();
-  echo_telemetry(packet.telemetry, body);
+  echo_telemetry(packet.telemetry, network_.pool(), id);
   body.sent = network_.now();
   body.payload.clear();
   if (settings_.payload && packet.payload.length > 0) {
@@ -203,7 +205,7 @@ void Adapter::receive(Time now, PacketId id) {
     packet.hop_limit = frame.ttl;
     engine::Telemetry telemetry;
     if (body.hops > 0) {
-      telemetry = collected(body);
+      telemetry = collected(network_.pool(), id);
       packet.telemetry = &telemetry;
     }
     if (wire::opcode_info(body.header.opcode).operation != wire::Operation::kCnp)

@@ -289,7 +289,6 @@ void Experiment::sample_ports(bool warm) {
     const fabric::Port& port = network_.port(id);
     paused += port.stopped != 0;
     PortSeries& series = samples_.ports[id];
-    series.sent_bytes.push_back(port.counters.tx_bytes);
     series.stopped.push_back(port.stopped);
     if (port.is_host) continue;
     series.queue_bytes.push_back(static_cast<uint32_t>(port.queued_bytes()));

@@ -57,7 +57,6 @@ void Samples::thin() {
   halve(at);
   for (PortSeries& port : ports) {
     halve(port.queue_bytes);
-    halve(port.sent_bytes);
     halve(port.stopped);
     port.skip /= 2;
   }

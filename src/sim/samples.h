@@ -1,4 +1,4 @@
-// What a run looked like over time: the queue of every switch port, what every port sent, the
+// What a run looked like over time: the queue of every switch port, which ports pauses held, the
 // largest flows, and sums over the fabric, taken at equal intervals. There is a bound on it: when
 // it is reached every second sample goes and the interval doubles.
 #pragma once
@@ -12,7 +12,6 @@ namespace verbena::sim {
 
 struct PortSeries {
   std::vector<uint32_t> queue_bytes;  // one a sample; empty for hosts' ports
-  std::vector<uint64_t> sent_bytes;   // frames, so far
   std::vector<uint8_t> stopped;       // queues that a pause holds then
   // Over samples after the warm-up.
   double mean() const;
@@ -35,7 +34,7 @@ inline constexpr size_t kSampledFlows = 8;
 struct Samples {
   // Of one series, and of all ports' together.
   static constexpr size_t kMost = 1u << 16;
-  static constexpr size_t kMostOfPorts = 4u << 20;
+  static constexpr size_t kMostOfPorts = 2u << 20;
 
   fabric::Time interval = 0;
   std::vector<fabric::Time> at;

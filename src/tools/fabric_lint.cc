@@ -60,7 +60,8 @@ scenario::Imported named_ports(const scenario::Imported& imported) {
 }
 
 // A switch with these settings and a host at each of its ports, all sending to the first: the
-// smallest fabric in which the rules have something to look at.
+// smallest fabric in which the rules have something to look at. Hosts that the file does not speak
+// of obey every pause.
 std::string fabric_around(const scenario::Imported& imported) {
   const auto& ports = imported.settings.ports;
   const auto hosts = std::max(kFewestHosts, static_cast<uint32_t>(ports.size()));
@@ -68,10 +69,11 @@ std::string fabric_around(const scenario::Imported& imported) {
   for (const auto& [number, port] : ports) cable = std::max(cable, port.pfc.cable_metres);
   return fmt::format(
       "[topology]\nkind = \"star\"\nhosts = {}\nrate = \"{}\"\ncable = \"{}\"\n\n"
-      "[[workload]]\nkind = \"incast\"\nto = [0]\nbytes = \"1MB\"\n\n{}",
+      "[[workload]]\nkind = \"incast\"\nto = [0]\nbytes = \"1MB\"\n\n{}{}",
       hosts, scenario::format_rate(imported.least_rate != 0 ? imported.least_rate : kUsualRate),
       scenario::format_length(cable > 0 ? cable : kUsualCable),
-      scenario::import_toml(imported, "s0"));
+      scenario::import_toml(imported, "s0"),
+      imported.has_host ? "" : "\n[host.pfc]\nrx = [0, 1, 2, 3, 4, 5, 6, 7]\n");
 }
 
 Result<Checked> check_operators(const std::string& path, const std::string& text,

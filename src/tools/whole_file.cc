@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -25,9 +26,18 @@ Result<WholeFile> WholeFile::create(const std::string& path) {
   struct stat about;
   const bool exists = stat(path.c_str(), &about) == 0;
   if (exists && S_ISDIR(about.st_mode)) return cannot_write(path, EISDIR);
-  if (!exists || S_ISREG(about.st_mode)) out.temporary_ = fmt::format("{}.{}.part", path, getpid());
-  const std::string& name = out.temporary_.empty() ? path : out.temporary_;
-  out.file_ = fopen(name.c_str(), "we");
+  const bool direct = exists && !S_ISREG(about.st_mode);
+  if (!direct) {
+    out.target_ = path;
+    if (exists) {  // a rename would replace a symbolic link, not what it leads to
+      char* real = realpath(path.c_str(), nullptr);
+      if (real != nullptr) out.target_ = real;
+      free(real);
+    }
+    out.temporary_ = fmt::format("{}.{}.part", out.target_, getpid());
+  }
+  // Exclusively: the same name given for two files is a mistake that is told.
+  out.file_ = direct ? fopen(path.c_str(), "we") : fopen(out.temporary_.c_str(), "wxe");
   if (out.file_ == nullptr) {
     const int error = errno;
     out.temporary_.clear();  // nothing to remove
@@ -38,6 +48,7 @@ Result<WholeFile> WholeFile::create(const std::string& path) {
 
 WholeFile::WholeFile(WholeFile&& other) noexcept
     : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, {})),
       file_(std::exchange(other.file_, nullptr)),
       error_(other.error_) {}
@@ -61,7 +72,7 @@ void WholeFile::write(std::string_view bytes) {
 Result<void> WholeFile::commit() {
   if (error_ == 0 && fclose(std::exchange(file_, nullptr)) != 0) fail_with(errno);
   if (error_ == 0 && !temporary_.empty()) {
-    if (rename(temporary_.c_str(), path_.c_str()) != 0)
+    if (rename(temporary_.c_str(), target_.c_str()) != 0)
       fail_with(errno);
     else
       temporary_.clear();

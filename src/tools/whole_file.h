@@ -27,7 +27,8 @@ class WholeFile {
   WholeFile() = default;
   void fail_with(int error);
 
-  std::string path_, temporary_;  // temporary_ is empty for what is no regular file
+  std::string path_;                // as given
+  std::string target_, temporary_;  // empty for what is no regular file
   FILE* file_ = nullptr;
   int error_ = 0;
 };

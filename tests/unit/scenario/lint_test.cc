@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <set>
+
 #include "fabric/dependency.h"
 
 #include "parsed.h"
@@ -214,6 +217,23 @@ TEST(Lint, FindingsSayWhatComesOfItAndTheFix) {
   EXPECT_THAT(text,
               testing::EndsWith("  fix: headroom = \"auto\" in [switch.group], or a number of "
                                 "bytes\n"));
+}
+
+// scenarios/mistakes/NN-name.toml makes the mistake of rule NN, and each of its findings has a
+// line.
+TEST(Lint, EveryMistakeIsFoundInItsScenario) {
+  std::set<int> made;
+  for (const auto& entry : std::filesystem::directory_iterator(SCENARIOS "/mistakes")) {
+    const auto scenario = read_scenario(entry.path(), {});
+    ASSERT_TRUE(scenario) << scenario.error().message;
+    const int number = std::stoi(entry.path().stem().string().substr(0, 2));
+    made.insert(number);
+    const std::vector<Finding> findings = lint(*scenario);
+    EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
+      return f.rule == number;
+    })) << entry.path();
+  }
+  for (int number = 1; number <= 18; ++number) EXPECT_TRUE(made.contains(number)) << number;
 }
 
 TEST(Lint, RulesAreNumberedAndSourced) {

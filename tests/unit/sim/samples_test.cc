@@ -18,7 +18,6 @@ TEST(Samples, ThinningKeepsEverySecondPointAndDoublesTheInterval) {
     samples.rates.push_back(i);
     samples.alphas.push_back(i);
     samples.ports[0].queue_bytes.push_back(1000 * i);
-    samples.ports[0].sent_bytes.push_back(i);
     samples.ports[0].stopped.push_back(static_cast<uint8_t>(i));
     samples.flows[0].received.push_back(i);
     samples.flows[0].rates.push_back(i);
@@ -33,7 +32,6 @@ TEST(Samples, ThinningKeepsEverySecondPointAndDoublesTheInterval) {
   EXPECT_EQ(samples.rates, (std::vector<uint64_t>{2, 4, 6}));
   EXPECT_EQ(samples.alphas, (std::vector<double>{2, 4, 6}));
   EXPECT_EQ(samples.ports[0].queue_bytes, (std::vector<uint32_t>{2000, 4000, 6000}));
-  EXPECT_EQ(samples.ports[0].sent_bytes, (std::vector<uint64_t>{2, 4, 6}));
   EXPECT_EQ(samples.ports[0].stopped, (std::vector<uint8_t>{2, 4, 6}));
   EXPECT_EQ(samples.ports[0].skip, 1u);
   EXPECT_EQ(samples.ports[0].mean(), 5000);

@@ -92,6 +92,27 @@ TEST_F(Files, SaysWhyItCannotBeMade) {
             std::string("cannot write ") + folder_ + ": Is a directory");
 }
 
+TEST_F(Files, OneNameForTwoFilesIsAMistake) {
+  auto first = WholeFile::create(path("x"));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(WholeFile::create(path("x")).error().message,
+            "cannot write " + path("x") + ": File exists");
+  first->write("one");
+  ASSERT_TRUE(first->commit());
+  EXPECT_EQ(content(path("x")), "one");
+}
+
+TEST_F(Files, ALinkStaysOne) {
+  ASSERT_TRUE(write_whole_file(path("x"), "old"));
+  ASSERT_EQ(symlink("x", path("link").c_str()), 0);
+  ASSERT_TRUE(write_whole_file(path("link"), "new"));
+  EXPECT_EQ(content(path("x")), "new");
+  struct stat about;
+  ASSERT_EQ(lstat(path("link").c_str(), &about), 0);
+  EXPECT_TRUE(S_ISLNK(about.st_mode));
+  unlink(path("link").c_str());
+}
+
 TEST_F(Files, AFullDiskIsSaidAtTheEnd) {
   auto file = WholeFile::create("/dev/full");
   ASSERT_TRUE(file);

@@ -3,7 +3,7 @@ BUILD := build
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all demo test test-apps interop guest guest-backports sanitize soak bench install deb \
+.PHONY: all demo test test-apps interop guest guest-backports sanitize soak bench validate install deb \
         packages packages-build packages-demo clean
 
 all: packages-build
@@ -60,6 +60,10 @@ soak: packages
 bench: packages all
 	@bench/compare $(BUILD)
 	@bench/fabric $(BUILD)
+
+# The simulated fabric beside other programs' results: docs/validation.md. Also part of `make test`.
+validate: packages all
+	@tests/validation/validate.py $(BUILD) --write docs/validation.md
 
 install: all
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)

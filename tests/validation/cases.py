@@ -87,7 +87,6 @@ def fluid(flows, milliseconds=200):
             + f'[topology]\nkind = "star"\nhosts = {flows + 1}\nrate = "40G"\n'
             '[switch.ecn]\nmin = "5KB"\nmax = "200KB"\nprobability = "1%"\n'
             '[host]\npath_mtu = "1KiB"\n[host.dcqcn]\nprofile = "paper"\n'
-            '[host.np]\nprofile = "paper"\n'
             f'[[workload]]\nkind = "long"\nfrom = "0-{flows - 1}"\nto = {flows}\n')
 
 

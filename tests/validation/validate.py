@@ -192,7 +192,8 @@ def ring(build, report):
 HEAD = """# Validation
 
 `make validate` runs everything on this page and fails where a bound is broken; `make test` does
-the same. Bounds are shares of the reference. Results of other programs are in `tests/validation/data`.
+the same. Bounds are shares of the reference. Results of other programs are in
+`tests/validation/data`.
 
 ![Differences from the references](validation.svg)
 

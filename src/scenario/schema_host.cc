@@ -19,7 +19,7 @@ const std::vector<Key<Adapter>>& adapter_keys() {
       flag_key("ect", &A::ect, "ECN-capable: switches may mark instead of drop"),
       count_key("priority", &A::priority, 0, 7, "PCP, and the adapter's class"),
       flag_key("selective_repeat", &A::selective_repeat,
-               "takes packets out of order and asks only for what is missing; else go-back-N"),
+               "takes packets out of order, asks only for what is missing (true: not there yet)"),
       count_key("reorder_packets", &A::reorder_packets, 1, 65536,
                 "held back at most while one is missing"),
       count_key("timeout", &A::timeout, 0, 31, "local ACK timeout: 4.096 us * 2^timeout; 0: none"),
@@ -34,7 +34,8 @@ const std::vector<Key<Adapter>>& adapter_keys() {
       count_key("header_bytes", &A::header_bytes, 0, 1000,
                 "counted around the payload; 0: the real ones"),
       count_key("ack_bytes", &A::ack_bytes, 0, 1000, "of an acknowledgement; 0: the real ones"),
-      flag_key("payload", &A::payload, "real bytes in memory, checked; else lengths only"),
+      flag_key("payload", &A::payload,
+               "real bytes in memory, checked; else lengths only (true: not there yet)"),
   };
   return kKeys;
 }
@@ -43,7 +44,7 @@ const std::vector<Key<engine::CongestionSettings>>& congestion_keys() {
   using C = engine::CongestionSettings;
   static const std::vector<Key<C>> kKeys = {
       choice_key("congestion", &C::algorithm, {"none", "dcqcn", "swift", "hpcc"},
-                 "what limits the sender's rate"),
+                 "what limits the sender's rate; swift and hpcc are not there yet"),
   };
   return kKeys;
 }

@@ -2,6 +2,7 @@
 #include "sim/experiment.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
 #include <utility>
 
@@ -43,6 +44,22 @@ std::vector<uint32_t> largest_flows(const scenario::Scenario& scenario) {
 }
 
 }  // namespace
+
+Result<void> check_supported(const scenario::Scenario& scenario) {
+  using engine::CongestionSettings;
+  for (uint32_t h = 0; h < scenario.hosts.size(); ++h) {
+    const scenario::Adapter& adapter = scenario.hosts[h].adapter;
+    const char* missing = nullptr;
+    if (adapter.congestion.algorithm == CongestionSettings::kSwift) missing = "congestion = swift";
+    if (adapter.congestion.algorithm == CongestionSettings::kHpcc) missing = "congestion = hpcc";
+    if (adapter.selective_repeat) missing = "selective_repeat";
+    if (adapter.payload) missing = "payload";
+    if (missing)
+      return fail(EOPNOTSUPP, fmt::format("{}: {} of {}: adapters do not have it yet",
+                                          scenario.file, missing, scenario.topology.nodes[h].name));
+  }
+  return {};
+}
 
 struct Experiment::Live {
   uint32_t flow = 0;

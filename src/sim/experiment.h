@@ -30,6 +30,10 @@ struct FlowResult {
   }
 };
 
+// Settings that a scenario may have and no adapter acts on yet: an Error names the first. What a
+// run leaves out silently would be taken for a result.
+Result<void> check_supported(const scenario::Scenario& scenario);
+
 class Experiment {
  public:
   explicit Experiment(const scenario::Scenario& scenario);

@@ -55,6 +55,8 @@ int simulate(const SimOptions& options) {
   if (!options.seed.empty()) all.push_back({"scenario.seed", options.seed});
   auto scenario = scenario::read_scenario(options.file, all);
   if (!scenario) return complain("sim", scenario.error().message, kMisuse);
+  if (auto good = sim::check_supported(*scenario); !good)
+    return complain("sim", good.error().message, kMisuse);
 
   obey_interrupts();
   SimRun run;

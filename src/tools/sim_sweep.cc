@@ -87,8 +87,11 @@ class Sweep {
 
   // Reads every scenario of the grid, so that a mistake is told before anything runs.
   Result<void> check() const {
-    for (const SweepPoint& point : points_)
-      if (auto scenario = read(point); !scenario) return tl::unexpected(scenario.error());
+    for (const SweepPoint& point : points_) {
+      auto scenario = read(point);
+      if (!scenario) return tl::unexpected(scenario.error());
+      if (auto good = sim::check_supported(*scenario); !good) return good;
+    }
     return {};
   }
 

@@ -66,11 +66,10 @@ std::string switches(Prng& prng, bool many_ways, FabricPlan& plan) {
 std::string hosts(Prng& prng) {
   std::string text = fmt::format(
       "[host]\npath_mtu = \"{}\"\ncongestion = \"{}\"\nack_every = {}\nwindow = \"{}\"\n"
-      "selective_repeat = {}\ntimeout = {}\nretry_count = 7\n\n",
+      "timeout = {}\nretry_count = 7\n\n",
       one_of(prng, {"256B", "512B", "1KiB", "2KiB", "4KiB"}),
-      one_of(prng, {"none", "dcqcn", "dcqcn", "swift"}), prng.below(20),
-      one_of(prng, {"none", "64KiB", "1MiB"}), prng.below(2) ? "true" : "false",
-      prng.between(10, 12));
+      one_of(prng, {"none", "dcqcn", "dcqcn"}), prng.below(20),
+      one_of(prng, {"none", "64KiB", "1MiB"}), prng.between(10, 12));
   if (prng.below(4) == 0)
     text += fmt::format("[host.h0.receive]\nrate = \"{}G\"\n\n", prng.between(2, 9));
   return text;

@@ -150,6 +150,8 @@ class Statuses(Sim):
                 (["missing.toml"], r"^verbena sim: cannot open missing\.toml"),
                 (["wrong.toml"], r"^verbena sim: wrong\.toml:5: topology\.kind"),
                 (["incast.toml", "--set", "switch.ecn.mim=1"], r"switch\.ecn\.mim"),
+                (["incast.toml", "--set", "host.congestion=swift"],
+                 r"^verbena sim: incast\.toml: congestion = swift of h0: adapters do not have it"),
                 (["incast.toml", "--set", "x"], r"^verbena sim: --set x: write KEY=VALUE$"),
                 (["incast.toml", "--seed", "many"], r"scenario\.seed"),
                 (["incast.toml", "--pcap", "h9=x"],

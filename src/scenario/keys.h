@@ -79,15 +79,23 @@ void bind_keys(std::vector<BoundKey>& bound, const std::vector<Key<T>>& keys, U&
 
 // --- How tables are written.
 
-template <typename T, typename M>
-Key<T> whole_key(std::string_view name, Kind kind, M T::* field, double least, double most,
-                 std::string_view help) {
+// A key that has no field yet.
+template <typename T>
+Key<T> ranged_key(std::string_view name, Kind kind, double least, double most,
+                  std::string_view help) {
   Key<T> key;
   key.name = name;
   key.kind = kind;
   key.least = least;
   key.most = most;
   key.help = help;
+  return key;
+}
+
+template <typename T, typename M>
+Key<T> whole_key(std::string_view name, Kind kind, M T::* field, double least, double most,
+                 std::string_view help) {
+  Key<T> key = ranged_key<T>(name, kind, least, most, help);
   key.store = [field](T& to, const Value& value) { to.*field = static_cast<M>(value.whole); };
   key.show = [field](const T& from) { return Value{.whole = static_cast<uint64_t>(from.*field)}; };
   return key;
@@ -116,12 +124,7 @@ Key<T> time_key(std::string_view name, fabric::Time T::* field, double least,
 }
 template <typename T>
 Key<T> time_key(std::string_view name, Duration T::* field, double least, std::string_view help) {
-  Key<T> key;
-  key.name = name;
-  key.kind = Kind::kTime;
-  key.least = least;
-  key.most = kMostTime;
-  key.help = help;
+  Key<T> key = ranged_key<T>(name, Kind::kTime, least, kMostTime, help);
   key.store = [field](T& to, const Value& value) {
     to.*field = Duration{static_cast<int64_t>(value.whole)};
   };
@@ -133,31 +136,21 @@ Key<T> time_key(std::string_view name, Duration T::* field, double least, std::s
 template <typename T>
 Key<T> real_key(std::string_view name, Kind kind, double T::* field, double least, double most,
                 std::string_view help) {
-  Key<T> key;
-  key.name = name;
-  key.kind = kind;
-  key.least = least;
-  key.most = most;
-  key.help = help;
+  Key<T> key = ranged_key<T>(name, kind, least, most, help);
   key.store = [field](T& to, const Value& value) { to.*field = value.real; };
   key.show = [field](const T& from) { return Value{.real = from.*field}; };
   return key;
 }
 template <typename T>
 Key<T> flag_key(std::string_view name, bool T::* field, std::string_view help) {
-  Key<T> key;
-  key.name = name;
-  key.help = help;
+  Key<T> key = ranged_key<T>(name, Kind::kFlag, 0, 0, help);
   key.store = [field](T& to, const Value& value) { to.*field = value.flag; };
   key.show = [field](const T& from) { return Value{.flag = from.*field}; };
   return key;
 }
 template <typename T>
 Key<T> text_key(std::string_view name, std::string T::* field, std::string_view help) {
-  Key<T> key;
-  key.name = name;
-  key.kind = Kind::kText;
-  key.help = help;
+  Key<T> key = ranged_key<T>(name, Kind::kText, 0, 0, help);
   key.store = [field](T& to, const Value& value) { to.*field = value.text; };
   key.show = [field](const T& from) { return Value{.text = from.*field}; };
   return key;
@@ -171,10 +164,7 @@ Key<T> node_key(std::string_view name, std::string T::* field, std::string_view 
 template <typename T>
 Key<T> nodes_key(std::string_view name, std::vector<std::string> T::* field,
                  std::string_view help) {
-  Key<T> key;
-  key.name = name;
-  key.kind = Kind::kNodes;
-  key.help = help;
+  Key<T> key = ranged_key<T>(name, Kind::kNodes, 0, 0, help);
   key.store = [field](T& to, const Value& value) { to.*field = value.list; };
   key.show = [field](const T& from) { return Value{.list = from.*field}; };
   return key;
@@ -195,11 +185,7 @@ Key<T> priorities_key(std::string_view name, uint8_t T::* field, std::string_vie
 template <typename T, size_t N>
 Key<T> map_key(std::string_view name, std::array<uint8_t, N> T::* field, double most,
                std::string_view help) {
-  Key<T> key;
-  key.name = name;
-  key.kind = Kind::kMap;
-  key.most = most;
-  key.help = help;
+  Key<T> key = ranged_key<T>(name, Kind::kMap, 0, most, help);
   key.map_size = N;
   key.store = [field](T& to, const Value& value) {
     for (size_t i = 0; i < N; ++i)

@@ -32,6 +32,7 @@ class Adapter final : public fabric::HostPort, public engine::PacketSink {
   ~Adapter() override;
 
   engine::Device& device() { return *device_; }
+  const engine::Device& device() const { return *device_; }
   const scenario::Adapter& settings() const { return settings_; }
   engine::CompletionQueue& completions() { return *completions_; }
   memory::ProtectionDomain* domain() { return &domain_; }

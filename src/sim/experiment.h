@@ -50,6 +50,7 @@ class Experiment {
   fabric::Network& network() { return network_; }
   const fabric::Network& network() const { return network_; }
   Adapter& adapter(uint32_t host) { return *adapters_[host]; }
+  const Adapter& adapter(uint32_t host) const { return *adapters_[host]; }
   const std::vector<FlowResult>& flows() const { return results_; }
   const Samples& samples() const { return samples_; }
   const std::vector<fabric::Deadlock>& deadlocks() const { return deadlocks_; }

@@ -172,7 +172,7 @@ Totals sum_ports(const Experiment& experiment) {
   return out;
 }
 
-void add_engine_values(Experiment& experiment, std::vector<Value>& values) {
+void add_engine_values(const Experiment& experiment, std::vector<Value>& values) {
   engine::Counters total;
   uint64_t cnps = 0;
   auto* sums = reinterpret_cast<uint64_t*>(&total);
@@ -280,7 +280,7 @@ Summary summarise(const Experiment& experiment) {
   out.all = describe(experiment, "all", all);
   add_flow_values(experiment, out.all, out.values);
   add_fabric_values(experiment, out.values);
-  add_engine_values(const_cast<Experiment&>(experiment), out.values);
+  add_engine_values(experiment, out.values);
   for (PortId id = 0; id < experiment.network().ports(); ++id)
     if (!experiment.network().port(id).is_host) out.ports.push_back(describe_port(experiment, id));
   std::stable_sort(out.ports.begin(), out.ports.end(),

@@ -5,7 +5,8 @@
 
 namespace verbena::engine {
 
-// A packet that was marked, or brought telemetry. Acknowledgements do not count: what slows down
+// A packet that was marked, brought telemetry, or may carry out what an earlier mark asked for.
+// Acknowledgements do not count: what slows down
 // for them sends no data.
 void QueuePair::note_congestion(Instant now, const RxPacket& packet) {
   const std::optional<NpSettings>& settings = device_.options().notification;
@@ -20,7 +21,7 @@ void QueuePair::note_congestion(Instant now, const RxPacket& packet) {
     notification_->route.service_level = settings->cnp_802p_prio;
   }
   if (packet.telemetry) notification_->telemetry = *packet.telemetry;
-  if ((packet.traffic_class & 3) == 3 && notification_->marked(now, *settings))
+  if (notification_->arrived(now, (packet.traffic_class & 3) == 3, *settings))
     device_.owe_notification(this);
 }
 

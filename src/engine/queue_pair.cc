@@ -194,7 +194,8 @@ void QueuePair::receive(Instant now, const RxPacket& packet) {
   if (!acceptable(packet)) return;
   counters_.packets_received += wire_packets(packet.path_mtu, packet.payload.length);
   counters_.bytes_received += packet.payload.length;
-  if ((packet.traffic_class & 3) == 3 || packet.telemetry) note_congestion(now, packet);
+  if ((packet.traffic_class & 3) == 3 || packet.telemetry || (notification_ && notification_->owed))
+    note_congestion(now, packet);
   if (type() == QpType::kUd) {
     receive_datagram(now, packet);
   } else if (wire::opcode_info(packet.header.opcode).response) {

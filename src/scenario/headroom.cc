@@ -14,20 +14,6 @@ constexpr double kKib = 1024;
 constexpr double kLightInCable = 1.98e8;  // metres a second
 constexpr uint32_t kSmallestPacket = 64;
 
-// How long a port may take to obey a pause, in quanta of 512 bit times, by rate in Mb/s.
-double response_bytes(uint64_t mbps) {
-  struct Response {
-    uint64_t mbps;
-    uint32_t quanta;
-  };
-  constexpr Response kResponses[] = {{100, 1},       {1'000, 2},     {10'000, 67},
-                                     {25'000, 80},   {40'000, 118},  {50'000, 147},
-                                     {100'000, 394}, {200'000, 453}, {400'000, 905}};
-  for (const Response& entry : kResponses)
-    if (mbps <= entry.mbps) return entry.quanta * 512.0 / 8;
-  return 905 * 512.0 / 8;
-}
-
 double cell_factor(const SonicChip& chip) {
   const double cell = chip.cell_bytes;
   const double worst = cell > 2 * kSmallestPacket ? cell / kSmallestPacket : 2 * cell / (1 + cell);
@@ -40,6 +26,19 @@ uint64_t whole_kib(double bytes) {
 
 }  // namespace
 
+double peer_response_bytes(uint64_t bits_per_second) {
+  struct Response {
+    uint64_t mbps;
+    uint32_t quanta;  // of 512 bit times
+  };
+  constexpr Response kResponses[] = {{100, 1},       {1'000, 2},     {10'000, 67},
+                                     {25'000, 80},   {40'000, 118},  {50'000, 147},
+                                     {100'000, 394}, {200'000, 453}, {400'000, 905}};
+  for (const Response& entry : kResponses)
+    if (bits_per_second / 1'000'000 <= entry.mbps) return entry.quanta * 512.0 / 8;
+  return 905 * 512.0 / 8;
+}
+
 Headroom sonic_headroom(uint64_t bits_per_second, double metres, uint32_t port_mtu,
                         const SonicChip& chip) {
   const uint64_t mbps = bits_per_second / 1'000'000;
@@ -47,7 +46,7 @@ Headroom sonic_headroom(uint64_t bits_per_second, double metres, uint32_t port_m
   const double on_cable = 2 * metres * speed * 1e9 / kLightInCable / (8 * kKib);
   const double gearbox = 2 * speed * chip.gearbox_ns / (8 * kKib);
   const double tile = chip.spectrum4 ? speed / 1000 * 120 / 8 : 0;
-  const double response = response_bytes(mbps);
+  const double response = peer_response_bytes(bits_per_second);
   const double once = port_mtu + on_cable + gearbox + chip.mac_phy_bytes + response + tile;
   const double factor = cell_factor(chip);
   Headroom result;

@@ -42,6 +42,10 @@ Headroom sonic_headroom(uint64_t bits_per_second, double metres, uint32_t port_m
 // MTUs, counted as at 40G at least. xon_bytes is the use at which the sender may go on.
 Headroom mlx5_headroom(uint64_t bits_per_second, double metres, uint32_t mtu);
 
+// How much a port may still send after a pause has reached it: the quanta of IEEE 802.3 31B.3.7 for
+// its rate, in bytes.
+double peer_response_bytes(uint64_t bits_per_second);
+
 // As the HPCC simulator: three times the bytes that are on the cable.
 Headroom hpcc_headroom(uint64_t bits_per_second, double delay_seconds);
 

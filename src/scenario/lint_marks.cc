@@ -55,7 +55,9 @@ void lint_no_marks(const LintView& view, Findings& findings) {
   const Scenario& scenario = view.scenario();
   for (const PortView& port : view.ports())
     for (const Stream& stream : view.streams()) {
-      if (!wants_marks(scenario.hosts[stream.from].adapter.congestion)) continue;
+      if (!wants_marks(scenario.hosts[stream.from].adapter.congestion) ||
+          !view.may_leave(port, stream))
+        continue;
       const uint8_t queue =
           port.settings->priority_to_queue[priority_at(*port.settings, stream.dscp, stream.pcp)];
       if (port.settings->queues[queue].ecn.mark) continue;
@@ -87,7 +89,7 @@ void lint_few_marks(const LintView& view, Findings& findings) {
       const fabric::EcnSettings& ecn = port.settings->queues[queue].ecn;
       const double reach = longest_queue(view, port, priority);
       const auto min = static_cast<double>(ecn.min_bytes), max = static_cast<double>(ecn.max_bytes);
-      if (!ecn.mark || reach >= max) continue;
+      if (!ecn.mark || reach >= max || !view.may_leave(port, stream)) continue;
       const double most = reach <= min ? 0 : ecn.probability * (reach - min) / (max - min);
       if (most >= kHardlyAny) continue;
       const std::string key = fmt::format("queue.{}.ecn.", queue);

@@ -30,8 +30,11 @@ std::vector<Stream> streams_of(const Scenario& scenario) {
     const uint8_t dscp = flow.dscp == kAdapters ? adapter.dscp : flow.dscp;
     const uint8_t pcp = flow.priority == kAdapters ? adapter.priority : flow.priority;
     const auto [at, fresh] = known.try_emplace({from, dscp, pcp}, streams.size());
-    if (fresh) streams.push_back({from, read ? flow.source : flow.destination, dscp, pcp, 0});
-    ++streams[at->second].flows;
+    const uint32_t to = read ? flow.source : flow.destination;
+    if (fresh) streams.push_back({from, to, dscp, pcp, 0, {}});
+    Stream& stream = streams[at->second];
+    ++stream.flows;
+    stream.reached.insert(to);
   }
   return streams;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ struct Stream {
   uint32_t from = 0, to = 0;  // hosts, of the first such flow
   uint8_t dscp = 0, pcp = 0;
   size_t flows = 0;
+  std::set<uint32_t> reached;  // hosts that they go to
 };
 
 class LintView {
@@ -39,6 +41,10 @@ class LintView {
   const std::vector<Stream>& streams() const { return streams_; }
   const std::string& name(uint32_t node) const { return scenario_.topology.nodes[node].name; }
   bool is_host(uint32_t node) const { return node < scenario_.topology.hosts; }
+  // Whether packets of `stream` may leave by `port`: any port to a switch, or one to their host.
+  bool may_leave(const PortView& port, const Stream& stream) const {
+    return !is_host(port.peer) || stream.reached.contains(port.peer);
+  }
   // "port 2 of s0 (to s1)".
   std::string port_name(const PortView& port) const;
 

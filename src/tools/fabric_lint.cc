@@ -59,7 +59,7 @@ scenario::Imported named_ports(const scenario::Imported& imported) {
   return shown;
 }
 
-// A switch with these settings and a host at each of its ports, all sending to the first: the
+// A switch with these settings and a host at each of its ports, each sending to the next: the
 // smallest fabric in which the rules have something to look at. Hosts that the file does not speak
 // of obey every pause.
 std::string fabric_around(const scenario::Imported& imported) {
@@ -69,7 +69,7 @@ std::string fabric_around(const scenario::Imported& imported) {
   for (const auto& [number, port] : ports) cable = std::max(cable, port.pfc.cable_metres);
   return fmt::format(
       "[topology]\nkind = \"star\"\nhosts = {}\nrate = \"{}\"\ncable = \"{}\"\n\n"
-      "[[workload]]\nkind = \"incast\"\nto = [0]\nbytes = \"1MB\"\n\n{}{}",
+      "[[workload]]\nkind = \"shift\"\nstep = 1\nbytes = \"1MB\"\n\n{}{}",
       hosts, scenario::format_rate(imported.least_rate != 0 ? imported.least_rate : kUsualRate),
       scenario::format_length(cable > 0 ? cable : kUsualCable),
       scenario::import_toml(imported, "s0"),

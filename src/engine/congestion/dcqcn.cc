@@ -224,9 +224,11 @@ void Dcqcn::increase(uint32_t own_stage) {
   uint64_t up = 0;
   hyper_ = false;
   switch (settings_.order) {
-    case Order::kNvidia:
     case Order::kPaper:
-      if (most >= fast)
+    case Order::kNvidia:
+      // F whole stages of fast recovery in the paper and its fluid model; NVIDIA's threshold is the
+      // stage that ends it, as in 802.1Qau.
+      if (settings_.order == Order::kPaper ? most > fast : most >= fast)
         up = least > fast ? (least - fast) * settings_.rpg_hai_rate : settings_.rpg_ai_rate;
       break;
     case Order::kAuthors:

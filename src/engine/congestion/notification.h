@@ -12,17 +12,23 @@ namespace verbena::engine {
 struct Notification {
   AddressVector route;          // of CNPs
   Instant last_cnp = kLongAgo;  // made
+  bool owed = false;            // a mark arrived too soon after it
   bool echo = false;            // the next acknowledgement carries the mark
   Telemetry telemetry;          // of the newest packet that brought some; none when count is 0
 
-  // A mark arrived. True: a CNP is due, and counted as made now.
-  bool marked(Instant now, const NpSettings& settings) {
+  // A packet arrived, marked or not. True: a CNP is due, and counted as made now. A mark that comes
+  // within min_time_between_cnps of the last CNP is not lost: the first packet after that time
+  // makes one for it (SIGCOMM 2015, section 3.1). No timer: a flow that sends nothing more needs
+  // none.
+  bool arrived(Instant now, bool marked, const NpSettings& settings) {
     if (settings.echo_in_acknowledgements) {
-      echo = true;
+      echo = echo || marked;
       return false;
     }
-    if (now - last_cnp < settings.min_time_between_cnps) return false;
+    owed = owed || marked;
+    if (!owed || now - last_cnp < settings.min_time_between_cnps) return false;
     last_cnp = now;
+    owed = false;
     return true;
   }
 };

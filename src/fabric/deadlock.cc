@@ -8,8 +8,9 @@ namespace verbena::fabric {
 namespace {
 
 // Queues that hold frames and may not send them.
-bool blocked(const Port& port) {
-  return !port.is_host && (port.ready & port.stopped & ~port.ignore_pause) != 0;
+uint8_t blocked(const Port& port) {
+  if (port.is_host) return 0;
+  return static_cast<uint8_t>(port.ready & port.stopped & ~port.ignore_pause);
 }
 
 // Follows waits from `start` depth first; on a way back to a port of the present path, the cycle.
@@ -82,12 +83,16 @@ class CycleSearch {
 }  // namespace
 
 std::vector<PortId> DeadlockWatch::look(const Network& network) {
-  std::vector<uint64_t> sent(network.ports());
+  std::vector<Sent> sent(network.ports());
   std::vector<bool> stuck(network.ports());
   for (PortId id = 0; id < network.ports(); ++id) {
     const Port& port = network.port(id);
-    for (const EgressQueue& queue : port.queues) sent[id] += queue.sent;
-    stuck[id] = blocked(port) && !sent_.empty() && sent_[id] == sent[id];
+    uint8_t queues = blocked(port);
+    for (uint32_t q = 0; q < kPriorities; ++q) {
+      sent[id][q] = port.queues[q].sent;
+      bool silent = !sent_.empty() && sent_[id][q] == sent[id][q];
+      if ((queues >> q & 1) != 0 && silent) stuck[id] = true;
+    }
   }
   sent_ = std::move(sent);
   CycleSearch search(network, stuck);

@@ -3,6 +3,7 @@
 // possible waits can be seen before any frame runs; whether it closes depends on the traffic.)
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -17,12 +18,13 @@ struct Deadlock {
 
 class DeadlockWatch {
  public:
-  // Looks at the network as it is now. Returns a cycle whose ports were all stopped and silent at
-  // the last look too; an empty one when there is none.
+  // Looks at the network as it is now. Returns a cycle of ports each of which has a queue that is
+  // stopped and has sent nothing since the last look; an empty one when there is none.
   std::vector<PortId> look(const Network& network);
 
  private:
-  std::vector<uint64_t> sent_;  // frames of each port at the last look
+  using Sent = std::array<uint64_t, kPriorities>;  // frames of each queue
+  std::vector<Sent> sent_;                         // by port, at the last look
 };
 
 }  // namespace verbena::fabric

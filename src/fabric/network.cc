@@ -168,6 +168,7 @@ void Network::transmit(PortId id, PacketId frame) {
   port.counters.busy += takes;
   port.counters.tx_bytes += packet.bytes;
   ++port.counters.tx_packets;
+  if (packet.kind == FrameKind::kPause) count_pause(port, pool_.body(frame).pause);
   if (packet.kind == FrameKind::kRoce) {
     PriorityCounters& counters = port.counters.priority[packet.priority];
     ++counters.tx_packets;
@@ -261,6 +262,11 @@ void Network::set_link(PortId id, bool up) {
     } else {
       kick(end);
     }
+    // Its switch forgot that it was stopped; a slow receiver says so again.
+    if (port.is_host) {
+      hosts_[port.node].pausing = false;
+      if (up) pause_if_full(port.node);
+    }
   }
 }
 
@@ -281,8 +287,14 @@ void Network::host_receive(uint32_t h, PacketId frame) {
   host.held.push(pool_, frame);
   host.held_bytes += bytes;
   if (host.held_bytes > host.most_held) host.most_held = host.held_bytes;
+  pause_if_full(h);
+}
+
+void Network::pause_if_full(uint32_t h) {
+  Host& host = hosts_[h];
+  const HostSettings& settings = host.settings;
+  if (settings.receive_bits_per_second == 0 || settings.pfc.tx_mask == 0) return;
   if (host.pausing || host.held_bytes < settings.receive_xoff_bytes) return;
-  if (settings.pfc.tx_mask == 0) return;
   host.pausing = true;
   send_pause(host.port, settings.pfc.tx_mask, true);
 }

@@ -116,6 +116,9 @@ class Network {
   void handle(const Event& event);
   void on_arrival(PortId port);
   void on_pause_frame(PortId port, const PauseFrame& frame);
+  void count_pause(Port& port, const PauseFrame& frame);  // that leaves
+  uint8_t link_mask(const Port& port) const;
+  void pause_if_full(uint32_t host);
   void apply_pause(PortId port, const PauseFrame& frame);
   void on_pause_timer(PortId port);
   void arm_pause_timer(PortId port, Time at);

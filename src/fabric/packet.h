@@ -41,8 +41,10 @@ struct Packet {
   uint8_t group = 0;
 };
 
-// IEEE 802.1Qbb: which priorities, and for how many quanta of 512 bit times (0: go on).
+// IEEE 802.1Qbb: which priorities, and for how many quanta of 512 bit times (0: go on). Or of
+// IEEE 802.3 31B (`link`): all of them, by one number.
 struct PauseFrame {
+  bool link = false;
   uint8_t mask = 0;
   std::array<uint16_t, kPriorities> quanta{};
 };

@@ -10,34 +10,53 @@ const PfcSettings& Network::pfc_of(const Port& port) const {
   return port.is_host ? hosts_[port.node].settings.pfc : port.settings->pfc;
 }
 
+// A pause of the whole link stops every priority of who has it set, or of a host that obeys pauses.
+uint8_t Network::link_mask(const Port& port) const {
+  bool obeys =
+      port.is_host ? hosts_[port.node].settings.pfc.rx_mask != 0 : port.settings->link_pause;
+  return obeys ? 0xff : 0;
+}
+
 // --- sending
 
+// What is to be said of the priorities goes with the frame that waits to be sent, if one does:
+// there is never more than one.
 void Network::send_pause(PortId id, uint8_t priorities, bool stop) {
   Port& port = ports_[id];
   if (!port.up || priorities == 0) return;
   const PfcSettings& pfc = pfc_of(port);
-  PacketId frame = pool_.take();
-  Packet& packet = pool_[frame];
-  packet.kind = FrameKind::kPause;
-  packet.bytes = kPauseFrameBytes;
-  PauseFrame& pause = pool_.body(frame).pause;
-  pause = {};
-  pause.mask = priorities;
-  Time renew =
-      now_ + static_cast<Time>(pfc.refresh * static_cast<double>(port.quanta_time(pfc.quanta)));
+  if (port.control.empty()) {
+    PacketId frame = pool_.take();
+    Packet& packet = pool_[frame];
+    packet.kind = FrameKind::kPause;
+    packet.bytes = kPauseFrameBytes;
+    pool_.body(frame).pause = {};
+    pool_.body(frame).pause.link = !port.is_host && port.settings->link_pause;
+    port.control.push(pool_, frame);
+  }
+  PauseFrame& pause = pool_.body(port.control.head).pause;
+  pause.mask |= priorities;
+  // Not before the frame itself has left, which takes less than two quanta.
+  auto share = static_cast<Time>(pfc.refresh * static_cast<double>(port.quanta_time(pfc.quanta)));
+  Time renew = now_ + std::max(share, port.quanta_time(2));
   for (uint32_t p = 0; p < kPriorities; ++p) {
     if ((priorities >> p & 1) == 0) continue;
     pause.quanta[p] = stop ? pfc.quanta : 0;
-    PriorityCounters& counters = port.counters.priority[p];
-    ++(stop ? counters.tx_pause : counters.tx_resume);
     port.renew_at[p] = renew;
   }
   port.pausing =
       static_cast<uint8_t>(stop ? port.pausing | priorities : port.pausing & ~priorities);
-  ++pause_frames_;
-  port.control.push(pool_, frame);
   if (stop && pfc.expires) arm_pause_timer(id, renew);
   kick(id);
+}
+
+void Network::count_pause(Port& port, const PauseFrame& frame) {
+  ++pause_frames_;
+  for (uint32_t p = 0; p < kPriorities; ++p) {
+    if ((frame.mask >> p & 1) == 0) continue;
+    PriorityCounters& counters = port.counters.priority[p];
+    ++(frame.quanta[p] != 0 ? counters.tx_pause : counters.tx_resume);
+  }
 }
 
 void Network::on_storm(uint32_t h) {
@@ -65,9 +84,10 @@ void Network::on_pause_frame(PortId id, const PauseFrame& frame) {
 void Network::apply_pause(PortId id, const PauseFrame& frame) {
   Port& port = ports_[id];
   const PfcSettings& pfc = pfc_of(port);
+  uint8_t obeyed = frame.link ? link_mask(port) : pfc.rx_mask;
   for (uint32_t p = 0; p < kPriorities; ++p) {
     auto bit = static_cast<uint8_t>(1u << p);
-    if ((frame.mask & pfc.rx_mask & bit) == 0) continue;
+    if ((frame.mask & obeyed & bit) == 0) continue;
     bool was = (port.paused & bit) != 0;
     if (frame.quanta[p] != 0) {
       if (!was) port.paused_since[p] = now_;

@@ -41,6 +41,9 @@ SharedBuffer::SharedBuffer(const SwitchSettings& settings,
       if (fresh) limits_.push_back(limits);
     }
     set_apart += port_headroom;
+    if (settings.headroom != SwitchSettings::kPerPort) continue;
+    port_headroom_.push_back(0);
+    port_limit_.push_back(port_headroom);
   }
   pool_ = settings.buffer_bytes > set_apart ? settings.buffer_bytes - set_apart : 0;
 }
@@ -63,6 +66,10 @@ bool SharedBuffer::admit(uint32_t port, uint32_t g, uint32_t bytes) {
     group.bytes = wanted;
   } else if (wanted - limit.reserved > std::min(threshold(limit), pool_)) {
     if (group.headroom + bytes > limit.headroom) return false;
+    if (!port_limit_.empty()) {
+      if (port_headroom_[port] + bytes > port_limit_[port]) return false;
+      port_headroom_[port] += bytes;
+    }
     group.headroom += bytes;
     uint64_t& most = most_headroom_[port * kPriorities + g];
     most = std::max(most, group.headroom);
@@ -82,6 +89,7 @@ void SharedBuffer::release(uint32_t port, uint32_t g, uint32_t bytes) {
   used_ -= bytes;
   uint64_t from_headroom = std::min<uint64_t>(group.headroom, bytes);
   group.headroom -= from_headroom;
+  if (!port_limit_.empty()) port_headroom_[port] -= from_headroom;
   uint64_t rest = bytes - from_headroom;
   shared_used_ -= std::min(rest, limits(port, g).shared(group));
   group.bytes -= rest;

@@ -73,6 +73,8 @@ class SharedBuffer {
 
   std::vector<Group> groups_;            // by port and group
   std::vector<uint64_t> most_headroom_;  // likewise
+  std::vector<uint64_t> port_headroom_;  // used; by port, where its groups share one (kPerPort)
+  std::vector<uint64_t> port_limit_;
   std::vector<Limits> limits_;
   std::vector<uint16_t> limits_of_;  // by port: which eight of them
   uint64_t pool_ = 0;

@@ -74,14 +74,18 @@ void Switch::receive(PortId in, PacketId id) {
   uint64_t queued = egress.queues[packet.queue].bytes;
   if ((egress.discard >> packet.queue & 1) != 0)
     return network_.drop(ports_[out], id, DropCause::kWatchdog, group.lossless);
-  if (!group.lossless && egress_full(egress, queue, queued, packet.bytes))
+  if (!group.lossless && egress_full(queue, queued, packet.bytes))
     return network_.drop(ports_[out], id, DropCause::kTail, false);
-  bool ect = packet.ecn != kNotEct;
-  if (queue.ecn.drop && !ect && mark_or_drop(queue.ecn, queued))
+  bool markable = queue.ecn.mark && packet.ecn != kNotEct;
+  if (queue.ecn.drop && !markable && mark_or_drop(queue.ecn, queued))
     return network_.drop(ports_[out], id, DropCause::kWred, group.lossless);
-  if (!buffer_->admit(number, packet.group, packet.bytes))
-    return network_.drop(in, id, DropCause::kNoBuffer, group.lossless);
-  if (queue.ecn.mark && queue.ecn.at == EcnSettings::kEnqueue && ect &&
+  if (!buffer_->admit(number, packet.group, packet.bytes)) {
+    uint8_t refused = packet.group;
+    network_.drop(in, id, DropCause::kNoBuffer, group.lossless);
+    if (group.lossless) pause(number, refused);
+    return;
+  }
+  if (markable && queue.ecn.at == EcnSettings::kEnqueue &&
       mark_or_drop(queue.ecn, queued + packet.bytes)) {
     packet.ecn = kCongestionExperienced;
     ++egress.counters.marks[packet.queue];
@@ -93,8 +97,7 @@ void Switch::receive(PortId in, PacketId id) {
   if (group.lossless) pause_if_due(number, in_group);
 }
 
-bool Switch::egress_full(const Port& /*port*/, const QueueSettings& queue, uint64_t queued,
-                         uint32_t bytes) const {
+bool Switch::egress_full(const QueueSettings& queue, uint64_t queued, uint32_t bytes) const {
   uint64_t limit = queue.max_bytes;
   if (queue.alpha > 0)
     limit = std::min(
@@ -127,7 +130,7 @@ bool Switch::choose_port(const Packet& packet, uint32_t& number) {
       number = ports[ecmp_choice(packet.flow_hash, settings_.hash_seed + node_, count)];
       return true;
     case RoutingSettings::kAdaptive:
-      number = least_loaded(ports, packet.flow_hash);
+      number = least_loaded(ports);
       return true;
     case RoutingSettings::kFlowlet:
       break;
@@ -136,11 +139,7 @@ bool Switch::choose_port(const Packet& packet, uint32_t& number) {
   Time now = network_.now();
   bool still = flowlet.used && now - flowlet.last <= settings_.routing.flowlet_gap &&
                std::find(ports.begin(), ports.end(), flowlet.port) != ports.end();
-  if (!still) {
-    auto chosen = static_cast<uint16_t>(least_loaded(ports, packet.flow_hash));
-    if (flowlet.used && chosen != flowlet.port) ++rerouted_;
-    flowlet.port = chosen;
-  }
+  if (!still) flowlet.port = static_cast<uint16_t>(least_loaded(ports));
   flowlet.used = true;
   flowlet.last = now;
   number = flowlet.port;
@@ -148,7 +147,7 @@ bool Switch::choose_port(const Packet& packet, uint32_t& number) {
 }
 
 // The port of the best grade; among equals one by chance, or all would rush to the first.
-uint32_t Switch::least_loaded(std::span<const uint16_t> ports, uint32_t /*hash*/) {
+uint32_t Switch::least_loaded(std::span<const uint16_t> ports) {
   uint32_t best = UINT32_MAX, chosen = ports[0], equal = 0;
   for (uint16_t number : ports) {
     uint32_t own = grade(number);
@@ -239,29 +238,34 @@ uint8_t Switch::priorities_of(uint32_t number, uint32_t group) const {
 }
 
 void Switch::pause_if_due(uint32_t number, uint32_t group) {
-  if ((paused_groups_[number] >> group & 1) != 0 || !buffer_->over(number, group)) return;
+  if (buffer_->over(number, group)) pause(number, group);
+}
+
+void Switch::pause(uint32_t number, uint32_t group) {
+  if ((paused_groups_[number] >> group & 1) != 0) return;
   uint8_t priorities = priorities_of(number, group);
   if (priorities == 0) return;
+  bool first = paused_groups_[number] == 0;
   paused_groups_[number] |= static_cast<uint8_t>(1u << group);
-  note_cause(number, priorities);
-  network_.send_pause(ports_[number], priorities, true);
+  note_cause(number);
+  if (first || !port_settings_[number]->link_pause)
+    network_.send_pause(ports_[number], priorities, true);
 }
 
 void Switch::resume_if_due(uint32_t number, uint32_t group) {
   if ((paused_groups_[number] >> group & 1) == 0 || !buffer_->under(number, group)) return;
   paused_groups_[number] &= static_cast<uint8_t>(~(1u << group));
-  network_.send_pause(ports_[number], priorities_of(number, group), false);
+  // The whole link goes on when no group holds it any more.
+  if (paused_groups_[number] == 0 || !port_settings_[number]->link_pause)
+    network_.send_pause(ports_[number], priorities_of(number, group), false);
 }
 
-void Switch::note_cause(uint32_t number, uint8_t priorities) {
+void Switch::note_cause(uint32_t number) {
   if (causes_.size() >= kMostCauses) return;
   uint32_t most = 0;
   for (uint32_t to = 1; to < ports_.size(); ++to)
     if (held(number, to) > held(number, most)) most = to;
-  const Port& egress = network_.port(ports_[most]);
-  auto priority = static_cast<uint8_t>(std::countr_zero(priorities));
-  causes_.push_back({network_.now(), static_cast<uint16_t>(number), priority,
-                     static_cast<uint16_t>(most), (egress.stopped & egress.ready) != 0});
+  causes_.push_back({static_cast<uint16_t>(number), static_cast<uint16_t>(most)});
 }
 
 }  // namespace verbena::fabric

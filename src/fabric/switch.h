@@ -48,15 +48,11 @@ class Switch {
   // Bytes in egress port `to` of lossless frames that came in at port `from` (numbers here).
   uint64_t held(uint32_t from, uint32_t to) const { return held_[from * ports_.size() + to]; }
   const PortSettings& port_settings(uint32_t number) const;
-  uint64_t forwarded_flows_moved() const { return rerouted_; }
 
   // What stopped what, at the moment it did: the first link of a cascade of pauses.
   struct PauseCause {
-    Time at = 0;
     uint16_t ingress = 0;  // whose sender was stopped
-    uint8_t priority = 0;
-    uint16_t egress = 0;          // the port that held most of it
-    bool egress_stopped = false;  // because it was stopped itself; else this is the root
+    uint16_t egress = 0;   // the port that held most of it
   };
   const std::vector<PauseCause>& pause_causes() const { return causes_; }
 
@@ -70,15 +66,15 @@ class Switch {
 
   uint8_t classify(const PortSettings& settings, const Packet& packet) const;
   bool choose_port(const Packet& packet, uint32_t& number);
-  uint32_t least_loaded(std::span<const uint16_t> ports, uint32_t hash);
+  uint32_t least_loaded(std::span<const uint16_t> ports);
   uint32_t grade(uint32_t number);
   bool mark_or_drop(const EcnSettings& ecn, uint64_t bytes);
   void pause_if_due(uint32_t number, uint32_t group);
+  void pause(uint32_t number, uint32_t group);
   void resume_if_due(uint32_t number, uint32_t group);
   uint8_t priorities_of(uint32_t number, uint32_t group) const;
-  void note_cause(uint32_t number, uint8_t priorities);
-  bool egress_full(const Port& port, const QueueSettings& queue, uint64_t queued,
-                   uint32_t bytes) const;
+  void note_cause(uint32_t number);
+  bool egress_full(const QueueSettings& queue, uint64_t queued, uint32_t bytes) const;
 
   Network& network_;
   uint32_t node_;
@@ -92,7 +88,6 @@ class Switch {
   std::vector<Flowlet> flowlets_;
   std::vector<PauseCause> causes_;
   Watchdog watchdog_{*this};
-  uint64_t rerouted_ = 0;
 };
 
 }  // namespace verbena::fabric

@@ -26,7 +26,7 @@ void Watchdog::start() {
 void Watchdog::poll(uint32_t number) {
   const WatchdogSettings& settings = owner_.port_settings(number).watchdog;
   for (uint32_t queue = 0; queue < kPriorities; ++queue) {
-    if ((settings.mask >> queue & 1) == 0) continue;
+    if (!watches(number, queue)) continue;
     Watched& watched = watched_[number][queue];
     if (settings.machine == WatchdogSettings::kSonic)
       poll_sonic(number, queue, watched);
@@ -95,6 +95,15 @@ void Watchdog::set(uint32_t number, uint32_t queue, Watched& watched, bool storm
       static_cast<uint8_t>(stormed && discard ? port.discard | bit : port.discard & ~bit);
   if (stormed && discard) owner_.discard(id, bit, DropCause::kWatchdog);
   network.refresh(id);
+}
+
+// A priority that it watches stops this queue.
+bool Watchdog::watches(uint32_t number, uint32_t queue) const {
+  const PortSettings& settings = owner_.port_settings(number);
+  for (uint32_t p = 0; p < kPriorities; ++p)
+    if (settings.pfc_priority_to_queue[p] == queue && (settings.watchdog.mask >> p & 1) != 0)
+      return true;
+  return false;
 }
 
 // --- what is known of a queue: the pauses of the priorities that stop it

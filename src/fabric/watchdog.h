@@ -48,6 +48,7 @@ class Watchdog {
   void poll_cumulus(uint32_t number, uint32_t queue, Watched& watched);
   void set(uint32_t number, uint32_t queue, Watched& watched, bool stormed, bool discard);
   void remember(uint32_t number, uint32_t queue, Watched& watched);
+  bool watches(uint32_t number, uint32_t queue) const;
   bool paused(uint32_t number, uint32_t queue) const;
   Time paused_time(uint32_t number, uint32_t queue) const;
   uint64_t pause_frames(uint32_t number, uint32_t queue) const;

@@ -68,6 +68,7 @@ struct Experiment::Live {
   uint64_t posted = 0;  // payload bytes of work requests so far
   uint64_t completed = 0;
   uint32_t outstanding = 0;  // work requests
+  bool over = false;         // what still completes is flushed
 };
 
 Experiment::Experiment(const scenario::Scenario& scenario)
@@ -110,8 +111,13 @@ void Experiment::plan() {
     results_[i].alone = alone_time(flow);
     waits_for_[i] = static_cast<uint32_t>(flow.after.size());
     for (uint32_t before : flow.after) followers_[before].push_back(i);
-    if (flow.after.empty()) network_.at(flow.start, [this, i] { start(i); });
+    if (flow.after.empty()) starts_.push_back(i);
   }
+  std::stable_sort(starts_.begin(), starts_.end(), [this](uint32_t a, uint32_t b) {
+    return scenario_.flows[a].start < scenario_.flows[b].start;
+  });
+  if (!starts_.empty()) network_.at(scenario_.flows[starts_[0]].start, [this] { start_due(); });
+  if (scenario_.warm_up > 0) network_.at(scenario_.warm_up, [this] { end_warm_up(); });
   samples_.interval = scenario_.sample;
   samples_.ports.resize(network_.ports());
   for (uint32_t flow : largest_flows(scenario_)) samples_.flows.push_back({flow, {}, {}, {}});
@@ -189,11 +195,34 @@ void Experiment::connect(engine::QueuePair& own, const Live& live, bool source) 
        kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxQpRdAtomic);
 }
 
+// One event at a time for all that are to come: there may be millions.
+void Experiment::start_due() {
+  while (next_start_ < starts_.size() &&
+         scenario_.flows[starts_[next_start_]].start <= network_.now())
+    start(starts_[next_start_++]);
+  if (next_start_ < starts_.size())
+    network_.at(scenario_.flows[starts_[next_start_]].start, [this] { start_due(); });
+}
+
 void Experiment::start(uint32_t index) {
-  const scenario::Flow& flow = scenario_.flows[index];
   auto live = std::make_unique<Live>();
   live->flow = index;
   results_[index].start = network_.now();
+  if (!open(*live)) {
+    close(*live);
+    ++refused_;
+    return settle(index, engine::WcStatus::kGeneralErr);
+  }
+  for (bool source : {true, false})
+    connect(source ? *live->source : *live->destination, *live, source);
+  live_[index] = std::move(live);
+  post(*live_[index]);
+  adapters_[scenario_.flows[index].source]->kick();
+}
+
+// Makes its queue pairs. False: an adapter has no more.
+bool Experiment::open(Live& live) {
+  const scenario::Flow& flow = scenario_.flows[live.flow];
   for (bool source : {true, false}) {
     Adapter& adapter = *adapters_[source ? flow.source : flow.destination];
     engine::QpInit init{.type = engine::QpType::kRc,
@@ -205,16 +234,16 @@ void Experiment::start(uint32_t index) {
     init.receive_sges = 1;
     init.lane = flow.priority == 0xff ? adapter.settings().priority : flow.priority;
     auto created = adapter.device().create_qp(init);
-    CHECK(created.has_value());
-    (source ? live->source : live->destination) = *created;
+    if (!created) return false;
+    (source ? live.source : live.destination) = *created;
   }
-  for (bool source : {true, false}) {
-    engine::QueuePair& own = source ? *live->source : *live->destination;
-    connect(own, *live, source);
-  }
-  live_[index] = std::move(live);
-  post(*live_[index]);
-  adapters_[flow.source]->kick();
+  return true;
+}
+
+void Experiment::close(Live& live) {
+  const scenario::Flow& flow = scenario_.flows[live.flow];
+  if (live.source) adapters_[flow.source]->device().destroy_qp(live.source);
+  if (live.destination) adapters_[flow.destination]->device().destroy_qp(live.destination);
 }
 
 // Keeps work requests posted until the flow's bytes are all asked for.
@@ -259,7 +288,7 @@ void Experiment::complete(const engine::WorkCompletion& completion) {
   if (completion.opcode == engine::WcOpcode::kRecv || completion.wr_id >= live_.size()) return;
   auto flow = static_cast<uint32_t>(completion.wr_id);
   ++results_[flow].completions;
-  if (!live_[flow]) return;
+  if (!live_[flow] || live_[flow]->over) return;
   Live& live = *live_[flow];
   --live.outstanding;
   if (completion.status != engine::WcStatus::kSuccess) return finish(flow, completion.status);
@@ -276,22 +305,31 @@ void Experiment::collect_received(uint32_t index) {
 }
 
 void Experiment::finish(uint32_t index, engine::WcStatus status) {
+  live_[index]->over = true;
+  collect_received(index);
+  // The queue pairs go when the adapters have returned from what they are doing.
+  network_.at(network_.now(), [this, index] {
+    close(*live_[index]);
+    live_[index].reset();
+  });
+  settle(index, status);
+}
+
+void Experiment::settle(uint32_t index, engine::WcStatus status) {
   FlowResult& result = results_[index];
   result.status = status;
   result.failed = status != engine::WcStatus::kSuccess;
   if (!result.failed) result.end = network_.now();
-  collect_received(index);
-  const scenario::Flow& flow = scenario_.flows[index];
-  // The queue pairs go when the adapters have returned from what they are doing.
-  network_.at(network_.now(), [this, index, flow] {
-    adapters_[flow.source]->device().destroy_qp(live_[index]->source);
-    adapters_[flow.destination]->device().destroy_qp(live_[index]->destination);
-    live_[index].reset();
-  });
+  if (network_.now() <= scenario_.warm_up) result.received_warm = result.received;
   ++done_;
-  for (uint32_t next : followers_[index])
-    if (--waits_for_[next] == 0)
-      network_.at(network_.now() + scenario_.flows[next].start, [this, next] { start(next); });
+  for (uint32_t next : followers_[index]) {
+    if (--waits_for_[next] != 0) continue;
+    ++delayed_;
+    network_.at(network_.now() + scenario_.flows[next].start, [this, next] {
+      --delayed_;
+      start(next);
+    });
+  }
   if (done_ == results_.size() && scenario_.duration == 0) {
     over_ = true;
     network_.stop();
@@ -314,17 +352,21 @@ void Experiment::sample_ports(bool warm) {
   samples_.paused_ports.push_back(paused);
 }
 
-void Experiment::sample_flows(bool warm) {
+// What has arrived until now counts for nothing.
+void Experiment::end_warm_up() {
+  for (uint32_t i = 0; i < live_.size(); ++i) {
+    collect_received(i);
+    results_[i].received_warm = results_[i].received;
+  }
+}
+
+void Experiment::sample_flows() {
   Instant now = fabric::instant(network_.now());
   uint64_t rates = 0;
   double alphas = 0;
   size_t flows = 0;
   for (uint32_t i = 0; i < live_.size(); ++i) {
     if (!live_[i]) continue;
-    if (warm) {
-      collect_received(i);
-      results_[i].received_warm = results_[i].received;
-    }
     engine::CongestionControl* control = live_[i]->source->congestion();
     if (!control) continue;
     rates += control->rate(now);
@@ -354,7 +396,7 @@ void Experiment::sample() {
   samples_.at.push_back(now);
   samples_.received_bytes.push_back(received);
   sample_ports(warm);
-  sample_flows(warm);
+  sample_flows();
   network_.at(now + samples_.interval, [this] { sample(); });
 }
 

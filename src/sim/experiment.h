@@ -16,7 +16,7 @@
 namespace verbena::sim {
 
 struct FlowResult {
-  fabric::Time start = 0;
+  fabric::Time start = -1;               // -1: not begun
   fabric::Time end = -1;                 // -1: not ended
   fabric::Time alone = 0;                // what it would take on an empty fabric
   uint64_t received = 0;                 // payload bytes at its destination
@@ -57,6 +57,10 @@ class Experiment {
   uint64_t flows_done() const { return done_; }
   // When the last byte of payload reached a host.
   fabric::Time last_progress() const { return last_progress_; }
+  // Flows whose time to begin has not come yet, though nothing else holds them.
+  bool waits_to_begin() const { return next_start_ < starts_.size() || delayed_ > 0; }
+  // Flows that an adapter had no queue pair for.
+  uint64_t refused() const { return refused_; }
   // Names for people: "leaf0:3 -> spine1".
   std::string port_name(fabric::PortId port) const;
 
@@ -65,14 +69,19 @@ class Experiment {
 
   void build();
   void plan();
+  void start_due();
   void start(uint32_t flow);
+  bool open(Live& live);
+  void close(Live& live);
   void post(Live& live);
   void complete(const engine::WorkCompletion& completion);
   void finish(uint32_t flow, engine::WcStatus status);
+  void settle(uint32_t flow, engine::WcStatus status);
+  void end_warm_up();
   void connect(engine::QueuePair& own, const Live& live, bool source);
   void sample();
   void sample_ports(bool warm);
-  void sample_flows(bool warm);
+  void sample_flows();
   void look_for_deadlock();
   void collect_received(uint32_t flow);
   fabric::Time alone_time(const scenario::Flow& flow) const;
@@ -84,7 +93,10 @@ class Experiment {
   std::vector<std::unique_ptr<Live>> live_;
   std::vector<std::vector<uint32_t>> followers_;  // flows that wait for this one
   std::vector<uint32_t> waits_for_;               // how many each still waits for
-  std::vector<uint32_t> hops_;                    // scratch of alone_time
+  std::vector<uint32_t> starts_;                  // flows that wait for none, by start
+  size_t next_start_ = 0;
+  size_t delayed_ = 0;  // followers that wait only for their time
+  uint64_t refused_ = 0;
   Samples samples_;
   fabric::DeadlockWatch deadlock_watch_;
   std::vector<fabric::Deadlock> deadlocks_;

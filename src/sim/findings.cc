@@ -98,6 +98,10 @@ std::vector<std::string> findings(const Experiment& experiment, const Summary& s
                     " routes, or let a watchdog drop",
                     deadlock.seen / fabric::kMicrosecond, text));
   }
+  if (experiment.refused() > 0)
+    out.push_back(fmt::format(
+        "{} flows failed at once: an adapter at one of their ends had no queue pair free",
+        experiment.refused()));
   auto value = [&](const char* name) {
     const Value* found = summary.find(name);
     return found ? found->value : 0;

@@ -40,6 +40,7 @@ FlowClass describe(const Experiment& experiment, std::string name,
   Time first = fabric::kForever, last = 0;
   for (uint32_t i : flows) {
     const FlowResult& flow = experiment.flows()[i];
+    if (flow.start < 0) continue;
     bytes += static_cast<double>(flow.received - flow.received_warm);
     first = std::min(first, std::max(flow.start, experiment.scenario().warm_up));
     last = std::max(last, flow.end >= 0 ? flow.end : experiment.network().now());
@@ -76,8 +77,7 @@ double jain_index(const Experiment& experiment) {
     double bytes = static_cast<double>(flow.received - flow.received_warm);
     Time end = flow.end >= 0 ? flow.end : experiment.network().now();
     Time since = std::max(flow.start, experiment.scenario().warm_up);
-    if (flow.start == 0 && flow.end < 0 && bytes == 0 && flow.received == 0) continue;
-    if (end <= since) continue;
+    if (flow.start < 0 || end <= since) continue;
     double rate = bytes / static_cast<double>(end - since);
     sum += rate;
     squares += rate * rate;

@@ -62,8 +62,11 @@ void append_pause(std::vector<uint8_t>& to, const fabric::Network& network, Port
                     static_cast<uint8_t>(port.number)};
   if (port.is_host) link::put_mac(mac, fabric_gid(port.node));
   to.resize(wire::kPfcFrameBytes);
-  wire::emit_pfc(std::span<uint8_t, wire::kPfcFrameBytes>(to.data(), to.size()), mac, pause.mask,
-                 pause.quanta);
+  const std::span<uint8_t, wire::kPfcFrameBytes> frame(to.data(), to.size());
+  if (pause.link)
+    wire::emit_link_pause(frame, mac, pause.quanta[0]);
+  else
+    wire::emit_pfc(frame, mac, pause.mask, pause.quanta);
 }
 
 }  // namespace
@@ -106,6 +109,10 @@ const char* ecn_name(uint8_t ecn) {
 }
 
 std::string describe_pause(const fabric::PauseFrame& pause) {
+  if (pause.link)
+    return pause.quanta[0] == 0
+               ? "PAUSE: the link goes on"
+               : fmt::format("PAUSE: the link stops for {} quanta", pause.quanta[0]);
   std::string out = "PFC";
   for (uint32_t p = 0; p < fabric::kPriorities; ++p) {
     if ((pause.mask >> p & 1) == 0) continue;

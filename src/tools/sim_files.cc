@@ -43,10 +43,11 @@ std::string flow_line(const SimRun& run, uint32_t index) {
   const auto& nodes = scenario.topology.nodes;
   const bool done = result.end >= 0;
   return fmt::format(
-      "{},{},{},{},{},{},{:.6f},{},{},{},{},{}\n", index, csv_cell(flow.group),
+      "{},{},{},{},{},{},{},{},{},{},{},{}\n", index, csv_cell(flow.group),
       csv_cell(nodes[flow.source].name), csv_cell(nodes[flow.destination].name),
       verb_name(flow.verb), flow.bytes == scenario::kEndless ? "" : fmt::format("{}", flow.bytes),
-      in_us(result.start), done ? fmt::format("{:.6f}", in_us(result.end)) : "",
+      result.start < 0 ? "" : fmt::format("{:.6f}", in_us(result.start)),
+      done ? fmt::format("{:.6f}", in_us(result.end)) : "",
       done ? fmt::format("{:.6f}", in_us(result.end - result.start)) : "",
       done && result.alone > 0 ? fmt::format("{:.6f}", result.slowdown()) : "", result.received,
       result.failed ? "failed"

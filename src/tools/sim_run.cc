@@ -57,12 +57,8 @@ void show_progress(const sim::Experiment& experiment, double wall_s) {
 // timeout): longer than any retry of an adapter takes.
 bool stuck(const sim::Experiment& experiment) {
   constexpr Time kQuiet = 10 * fabric::kSecond;
-  const scenario::Scenario& scenario = experiment.scenario();
-  if (scenario.duration > 0) return false;
-  Time last = experiment.last_progress();
-  for (const scenario::Flow& flow : scenario.flows)
-    if (flow.after.empty()) last = std::max(last, flow.start);
-  return experiment.network().now() > last + kQuiet;
+  if (experiment.scenario().duration > 0 || experiment.waits_to_begin()) return false;
+  return experiment.network().now() > experiment.last_progress() + kQuiet;
 }
 
 }  // namespace

@@ -66,5 +66,18 @@ TEST(Deadlock, ALineHasNone) {
   EXPECT_GT(line.network.pause_frames(), 0u);
 }
 
+// What another class still sends through the same ports hides nothing.
+TEST(Deadlock, IsFoundWhileAnotherClassGoesOn) {
+  Ring ring(true);
+  for (uint32_t h = 0; h < 5; ++h) ring.hosts[h]->send((h + 2) % 5, kEndlessCount, 1048, 1);
+  DeadlockWatch watch;
+  std::vector<PortId> cycle;
+  for (int i = 1; i <= 40 && cycle.empty(); ++i) {
+    ring.network.run(i * 100 * kMicrosecond);
+    cycle = watch.look(ring.network);
+  }
+  EXPECT_EQ(cycle.size(), 5u);
+}
+
 }  // namespace
 }  // namespace verbena::fabric

@@ -232,5 +232,17 @@ TEST(Links, WithoutAnyWayFramesAreDroppedAsSuch) {
   EXPECT_EQ(drops(ways.network, DropCause::kNoRoute), 5u);
 }
 
+TEST(Network, WithoutMarksWredDropsEctToo) {
+  SwitchSettings settings = lossless_switch();
+  EcnSettings& ecn = settings.port.queues[1].ecn;
+  ecn.drop = true;
+  ecn.min_bytes = ecn.max_bytes = 10'480;
+  Star star(3, settings);
+  for (uint32_t h : {0u, 1u}) star.host(h).send(2, 100, 1048, 1, kEct0);
+  star.network.run(kMillisecond);
+  EXPECT_EQ(star.host(2).marks, 0u);
+  EXPECT_GT(drops(star.network, DropCause::kWred), 80u);
+}
+
 }  // namespace
 }  // namespace verbena::fabric

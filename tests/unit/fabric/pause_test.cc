@@ -204,5 +204,77 @@ TEST(Pause, LateResponseNeedsMoreHeadroom) {
   EXPECT_NEAR(static_cast<double>(most[1] - most[0]), 12'500, 1'100);
 }
 
+// One quantum passes sooner than the frame that carries it: the pause is said again and again, but
+// never twice at once.
+TEST(Pause, QuantaOfNoLengthFillNothing) {
+  HostSettings slow = Star::obeying();
+  slow.receive_bits_per_second = 1'000'000'000;
+  slow.receive_buffer_bytes = 200'000;
+  slow.receive_xoff_bytes = 10'000;
+  slow.receive_xon_bytes = 5'000;
+  slow.pfc.tx_mask = 1 << 3;
+  slow.pfc.quanta = 1;
+  slow.pfc.refresh = 0.01;
+  Star star(2, lossless_switch(), plain_link(), 1, slow);
+  star.host(0).send(1, 100);
+  star.network.run(100 * kMicrosecond);
+  // 64 bytes at 100G are 5.12 ns; each is renewed after two quanta, 10.24 ns.
+  EXPECT_LE(star.network.pause_frames(), 100'000u / 10);
+  EXPECT_LE(star.network.packets_inside(), 200u);
+}
+
+TEST(Pause, ARefusedFrameStopsItsSenderToo) {
+  SwitchSettings settings = lossless_switch();
+  GroupSettings& group = settings.port.groups[3];
+  group.headroom_bytes = 0;
+  group.dynamic = false;
+  group.static_bytes = 10'000;  // two frames stay below, the third would pass it
+  Star star(3, settings);
+  for (uint32_t h : {0u, 1u}) star.host(h).send(2, 100, 4200);
+  star.network.run(kMillisecond);
+  EXPECT_GT(star.network.port(star.egress(0)).counters.priority[3].tx_pause, 0u);
+  EXPECT_GT(all_drops(star.network), 0u);
+}
+
+// IEEE 802.3x: everything on the link stops, and goes on when nothing holds it any more.
+TEST(Pause, OfTheWholeLink) {
+  SwitchSettings settings = lossless_switch(0.125, 400'000);
+  settings.port.groups[4] = settings.port.groups[3];
+  settings.port.link_pause = true;
+  Star star(3, settings);
+  for (uint32_t h : {0u, 1u}) {
+    star.host(h).send(2, 2000, 1048, 3);
+    star.host(h).send(2, 2000, 1048, 4);
+  }
+  const Port& host = star.network.port(star.network.host_port(0));
+  for (Time t = 1; t <= 100 && host.paused == 0; ++t) star.network.run(t * kMicrosecond);
+  EXPECT_EQ(host.paused, 0xff);
+  star.network.run(10 * kMillisecond);
+  EXPECT_EQ(star.host(2).arrivals.size(), 8000u);
+  EXPECT_EQ(all_drops(star.network), 0u);
+  for (uint32_t p = 0; p < kPriorities; ++p)
+    EXPECT_EQ(host.counters.priority[p].rx_pause, host.counters.priority[3].rx_pause) << p;
+  EXPECT_EQ(host.paused, 0);
+}
+
+TEST(Pause, ASlowReceiverSaysSoAgainAfterALinkFailed) {
+  HostSettings slow = Star::obeying();
+  slow.receive_bits_per_second = 1'000'000'000;
+  slow.receive_buffer_bytes = 300'000;
+  slow.receive_xoff_bytes = 100'000;
+  slow.receive_xon_bytes = 1'000;
+  slow.pfc.tx_mask = 1 << 3;
+  Star star(2, lossless_switch(), plain_link(), 1, slow);
+  star.host(0).send(1, 3000);
+  star.network.run(100 * kMicrosecond);
+  star.network.set_link(star.network.host_port(1), false);
+  star.network.run(110 * kMicrosecond);
+  star.network.set_link(star.network.host_port(1), true);
+  star.network.run(3 * kMillisecond);
+  EXPECT_EQ(star.network.port(star.network.host_port(1))
+                .counters.drops[static_cast<size_t>(DropCause::kHostBuffer)],
+            0u);
+}
+
 }  // namespace
 }  // namespace verbena::fabric

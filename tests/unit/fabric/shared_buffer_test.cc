@@ -128,5 +128,21 @@ RC_GTEST_PROP(SharedBuffer, BalancesItsBooks, (std::vector<std::pair<uint8_t, ui
   RC_ASSERT(made.buffer.shared_used() == 0u);
 }
 
+TEST(SharedBuffer, OneHeadroomOfAPortIsForAllItsGroups) {
+  SwitchSettings settings = small();
+  settings.headroom = SwitchSettings::kPerPort;
+  GroupSettings& group = settings.port.groups[3];
+  group.reserved_bytes = 0;
+  group.dynamic = false;
+  settings.port.groups[4] = group;
+  Made made(settings);
+  ASSERT_TRUE(made.buffer.admit(0, 3, 3'000));
+  ASSERT_TRUE(made.buffer.admit(0, 4, 2'000));
+  EXPECT_FALSE(made.buffer.admit(0, 4, 1));
+  EXPECT_TRUE(made.buffer.admit(1, 4, 5'000));  // another port
+  made.buffer.release(0, 3, 3'000);
+  EXPECT_TRUE(made.buffer.admit(0, 4, 3'000));
+}
+
 }  // namespace
 }  // namespace verbena::fabric

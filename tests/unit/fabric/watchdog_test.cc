@@ -111,5 +111,28 @@ TEST(Watchdog, OrdinaryPausesAreNoStorm) {
   EXPECT_TRUE(star.network.switch_at(0).watchdog_events().empty());
 }
 
+// It watches priorities; which queue they stop is the port's own matter.
+TEST(Watchdog, FollowsThePrioritysQueue) {
+  SwitchSettings settings = lossless_switch();
+  settings.port.priority_to_queue[3] = 5;
+  settings.port.pfc_priority_to_queue[3] = 5;
+  settings.port.watchdog = sonic(WatchdogSettings::kDrop);
+  settings.port.watchdog.mask = 1 << 3;
+  HostSettings storm = Star::obeying();
+  storm.storm_mask = 1 << 3;
+  Network network(1);
+  network.add_host(Star::obeying());
+  network.add_host(storm);
+  network.add_switch(settings);
+  for (uint32_t h : {0u, 1u}) network.connect(h, 2, plain_link());
+  network.finish();
+  test::Generator sender(network, 0), receiver(network, 1);
+  sender.send(1, kEndlessCount);
+  network.run(20 * kMillisecond);
+  const auto& events = network.switch_at(0).watchdog_events();
+  ASSERT_GE(events.size(), 1u);
+  EXPECT_EQ(events[0].queue, 5);
+}
+
 }  // namespace
 }  // namespace verbena::fabric

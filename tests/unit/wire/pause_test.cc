@@ -24,5 +24,17 @@ TEST(Pause, PrioritiesOfTheMaskOnly) {
   for (size_t i = sizeof(expected); i < frame.size(); ++i) EXPECT_EQ(frame[i], 0) << i;
 }
 
+// IEEE 802.3 annex 31B.
+TEST(Pause, OfTheLink) {
+  const uint8_t source[6] = {2, 0x57, 0, 1, 0, 2};
+  std::array<uint8_t, kPfcFrameBytes> frame;
+  frame.fill(0xee);
+  emit_link_pause(frame, source, 0x1234);
+  const uint8_t expected[18] = {0x01, 0x80, 0xc2, 0,    0, 1, 2,    0x57, 0,
+                                1,    0,    2,    0x88, 8, 0, 0x01, 0x12, 0x34};
+  EXPECT_EQ(std::memcmp(frame.data(), expected, sizeof(expected)), 0);
+  for (size_t i = sizeof(expected); i < frame.size(); ++i) EXPECT_EQ(frame[i], 0) << i;
+}
+
 }  // namespace
 }  // namespace verbena::wire

@@ -106,12 +106,18 @@ std::vector<std::string> findings(const Experiment& experiment, const Summary& s
     const Value* found = summary.find(name);
     return found ? found->value : 0;
   };
-  if (value("lossless_drops") > 0)
+  uint64_t by_watchdog = 0;
+  for (PortId id = 0; id < experiment.network().ports(); ++id)
+    by_watchdog += experiment.network()
+                       .port(id)
+                       .counters.drops[static_cast<size_t>(fabric::DropCause::kWatchdog)];
+  if (by_watchdog > 0)
+    out.push_back(fmt::format("{} frames were dropped by watchdogs", by_watchdog));
+  if (const double lost = value("lossless_drops") - static_cast<double>(by_watchdog); lost > 0)
     out.push_back(
-        fmt::format("{:g} frames of lossless classes were dropped; the headroom is too"
-                    " small for what is under way when a pause is sent, or a watchdog"
-                    " dropped them",
-                    value("lossless_drops")));
+        fmt::format("{:.0f} frames of lossless classes were dropped: the headroom is too small for "
+                    "what is under way when a pause is sent, or a sender does not obey it",
+                    lost));
   for (const PauseTree& tree : summary.pause_trees) {
     if (tree.stopped == 0) continue;
     out.push_back(

@@ -2,12 +2,14 @@
 #include "sim/summary.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/nearest.h"
 #include "sim/findings.h"
 
 namespace verbena::sim {
@@ -292,16 +294,32 @@ Summary summarise(const Experiment& experiment) {
   return out;
 }
 
+Result<void> check_expectations(const Experiment& experiment) {
+  const scenario::Scenario& scenario = experiment.scenario();
+  if (scenario.expectations.empty()) return {};
+  const Summary summary = summarise(experiment);
+  std::vector<std::string_view> names;
+  for (const Value& value : summary.values) names.emplace_back(value.name);
+  for (const scenario::Expectation& expected : scenario.expectations) {
+    if (summary.find(expected.key)) continue;
+    constexpr size_t kMostSlips = 3;
+    const Nearest nearest = nearest_word(expected.key, names);
+    return fail(EINVAL, fmt::format("{}:{}: expect.{}: no value has this name; {}", scenario.file,
+                                    expected.line, expected.key,
+                                    nearest.slips <= kMostSlips
+                                        ? fmt::format("did you mean {}?", nearest.word)
+                                        : fmt::format("they are {}", fmt::join(names, ", "))));
+  }
+  return {};
+}
+
 std::vector<std::string> unmet(const scenario::Scenario& scenario, const Summary& summary) {
   std::vector<std::string> out;
   for (const scenario::Expectation& expected : scenario.expectations) {
     const Value* value = summary.find(expected.key);
-    if (!value)
-      out.push_back(fmt::format("{}:{}: expect.{}: no value has this name", scenario.file,
-                                expected.line, expected.key));
-    else if (value->value < expected.least || value->value > expected.most)
+    if (!value || value->value < expected.least || value->value > expected.most)
       out.push_back(fmt::format("{}:{}: expected {} {}, it is {:g}", scenario.file, expected.line,
-                                expected.key, expected.text, value->value));
+                                expected.key, expected.text, value ? value->value : 0));
   }
   return out;
 }

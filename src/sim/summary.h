@@ -81,7 +81,10 @@ Summary summarise(const Experiment& experiment);
 // `share` of 0..1 of sorted values, by the nearest rank.
 double percentile(const std::vector<double>& sorted, double share);
 
-// Expectations that did not come true, one sentence each; a name that no value has is one too.
+// An Error for an expectation whose name no value has. Before the run, which takes its time.
+Result<void> check_expectations(const Experiment& experiment);
+
+// Expectations that did not come true, one sentence each.
 std::vector<std::string> unmet(const scenario::Scenario& scenario, const Summary& summary);
 
 }  // namespace verbena::sim

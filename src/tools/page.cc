@@ -66,4 +66,12 @@ std::string whole_page(const std::string& title, const std::string& body,
       escape_html(title), kPageStyle, body, safe, kPageScript);
 }
 
+std::string html_words(const char* title, const std::vector<std::string>& lines, const char* kind) {
+  if (lines.empty()) return "";
+  std::string out = fmt::format("<h2>{}</h2>\n<ul class=\"words\">\n", title);
+  for (const std::string& line : lines)
+    out += fmt::format("<li class=\"{}\">{}</li>\n", kind, escape_html(line));
+  return out + "</ul>\n";
+}
+
 }  // namespace verbena::tools

@@ -63,6 +63,8 @@ int simulate(const SimOptions& options) {
   SimWatch watch;
   run.overrides = *overrides;
   run.experiment = std::make_unique<sim::Experiment>(*scenario);
+  if (auto good = sim::check_expectations(*run.experiment); !good)
+    return complain("sim", good.error().message, kMisuse);
   if (auto good = watch.begin(options, *run.experiment); !good)
     return complain("sim", good.error().message, good.error().code == EINVAL ? kMisuse : kFailure);
   run_to_end(run, !options.quiet && isatty(STDERR_FILENO) != 0);

@@ -47,19 +47,18 @@ TextTable comparison(const std::vector<SweepPoint>& points) {
   std::vector<std::string> head;
   for (const scenario::Override& change : points[0].changes) head.push_back(change.key);
   const size_t keys = head.size();
-  for (const Column& column : kColumns) head.emplace_back(column.head);
   head.emplace_back("expected");
-  TextTable table(head, keys);
+  for (const Column& column : kColumns) head.emplace_back(column.head);
+  TextTable table(head, keys + 1);
   for (const SweepPoint& point : points) {
     std::vector<std::string> row;
     for (const scenario::Override& change : point.changes) row.push_back(change.value);
-    if (!point.ran) row.emplace_back("not run");
+    row.emplace_back(!point.ran ? "not run" : point.unmet.empty() ? "yes" : "no");
     for (const Column& column : kColumns) {
       if (!point.ran) break;
       const sim::Value* value = point.summary.find(column.value);
       row.push_back(value ? cell(column, value->value) : "-");
     }
-    if (point.ran) row.emplace_back(point.unmet.empty() ? "yes" : "no");
     table.row(row);
   }
   return table;
@@ -131,12 +130,17 @@ std::string sweep_page(const SimOptions& options, const std::vector<SweepPoint>&
     run["values"] = point.json["values"];
     data["runs"].push_back(std::move(run));
   }
+  std::vector<std::string> failed;
+  for (const SweepPoint& point : points)
+    for (const std::string& line : point.unmet)
+      failed.push_back(fmt::format("{}: {}", point_name(point), line));
   std::string body = fmt::format("<h1>{}: {} runs</h1>\n<p class=\"soft\">{}", escape_html(title),
                                  data["runs"].size(), escape_html(options.file));
   for (const std::string& text : options.sweeps) body += "; " + escape_html(text);
   for (const std::string& text : options.sets) body += "; " + escape_html(text);
   body += "</p>\n<h2>The runs</h2>\n<div class=\"card\">" + html_table(comparison(points)) +
-          "</div>\n<h2>Side by side</h2>\n<div class=\"pair\" id=\"compare\"></div>\n";
+          "</div>\n" + html_words("Expectations that were not met", failed, "bad") +
+          "<h2>Side by side</h2>\n<div class=\"pair\" id=\"compare\"></div>\n";
   return whole_page(title, body, data);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tools/sim_json.h"
 
@@ -157,11 +158,15 @@ std::string flow_name(const scenario::Scenario& scenario, uint32_t index) {
 ordered_json flow_lines(const SimRun& run, const Steps& steps) {
   const sim::Samples& samples = run.experiment->samples();
   ordered_json out = ordered_json::array();
-  for (const sim::FlowSeries& series : samples.flows)
-    out.push_back({{"name", flow_name(run.experiment->scenario(), series.flow)},
+  std::map<std::string, int> times;  // that a name has come: rounds of a workload
+  for (const sim::FlowSeries& series : samples.flows) {
+    std::string name = flow_name(run.experiment->scenario(), series.flow);
+    if (const int before = times[name]++; before > 0) name += fmt::format(" ({})", before + 1);
+    out.push_back({{"name", name},
                    {"goodput", rate(series.received, samples.at, steps)},
                    {"rate", lasting(series.rates, steps, 1e-9)},
                    {"alpha", lasting(series.alphas, steps, 1)}});
+  }
   return out;
 }
 

@@ -54,20 +54,12 @@ std::string figures(const SimRun& run) {
   return out + "</div>\n";
 }
 
-std::string words(const char* title, const std::vector<std::string>& lines, const char* kind) {
-  if (lines.empty()) return "";
-  std::string out = fmt::format("<h2>{}</h2>\n<ul class=\"words\">\n", title);
-  for (const std::string& line : lines)
-    out += fmt::format("<li class=\"{}\">{}</li>\n", kind, escape_html(line));
-  return out + "</ul>\n";
-}
-
 std::string expectations(const SimRun& run) {
   const size_t all = run.experiment->scenario().expectations.size();
   if (all == 0) return "";
   if (run.unmet.empty())
-    return words("Expectations", {fmt::format("{} of {} met", all, all)}, "good");
-  return words("Expectations that were not met", run.unmet, "bad");
+    return html_words("Expectations", {fmt::format("{} of {} met", all, all)}, "good");
+  return html_words("Expectations that were not met", run.unmet, "bad");
 }
 
 std::string section(const char* title, const TextTable& table) {
@@ -111,8 +103,8 @@ std::string foot(const SimRun& run) {
 
 std::string report_page(const SimRun& run) {
   const sim::Summary& summary = run.summary;
-  std::string body =
-      page_head(run) + figures(run) + words("Findings", summary.findings, "") + expectations(run);
+  std::string body = page_head(run) + figures(run) + html_words("Findings", summary.findings, "") +
+                     expectations(run);
   body += fmt::format(
       "<h2>The fabric</h2>\n<div class=\"card\" id=\"fabric\" data-first=\"{}\">"
       "<noscript>The pictures need JavaScript; the tables below do not.</noscript>"

@@ -91,6 +91,8 @@ class Sweep {
       auto scenario = read(point);
       if (!scenario) return tl::unexpected(scenario.error());
       if (auto good = sim::check_supported(*scenario); !good) return good;
+      if (&point != &points_[0]) continue;
+      if (auto good = sim::check_expectations(sim::Experiment(*scenario)); !good) return good;
     }
     return {};
   }

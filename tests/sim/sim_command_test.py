@@ -291,7 +291,7 @@ class Sweeps(Sim):
         done = self.sim("incast.toml", "--sweep", "workload.0.bytes=50KB,100KB", "--sweep",
                         "scenario.seed=1,2", "--out", "out", "--report", "r.html", "--jobs", "2")
         lines = done.stdout.splitlines()
-        self.assertRegex(lines[0], r"^workload\.0\.bytes +scenario\.seed +done +FCT p50 ")
+        self.assertRegex(lines[0], r"^workload\.0\.bytes +scenario\.seed +expected +done +FCT p50 ")
         self.assertEqual([line.split()[:3] for line in lines[1:5]],
                          [["50KB", "1", "3"], ["50KB", "2", "3"], ["100KB", "1", "3"],
                           ["100KB", "2", "3"]])
@@ -307,10 +307,18 @@ class Sweeps(Sim):
                          ["bytes=50KB, seed=1", "bytes=50KB, seed=2", "bytes=100KB, seed=1",
                           "bytes=100KB, seed=2"])
 
+    def test_a_name_that_no_value_has(self):
+        self.scenario("names.toml", INCAST.replace("flows_done = 3", "flows_don = 3"))
+        for more in ([], ["--sweep", "scenario.seed=1,2"]):
+            done = self.sim("names.toml", *more, status=2)
+            self.assertEqual(done.stdout, "")
+            self.assertIn("expect.flows_don: no value has this name; did you mean flows_done?",
+                          done.stderr)
+
     def test_any_unmet_expectation(self):
         done = self.sim("incast.toml", "--sweep", "expect.flows_done=3,4", status=1)
-        self.assertRegex(done.stdout, r"(?m)^3 .* yes$")
-        self.assertRegex(done.stdout, r"(?m)^4 .* no$")
+        self.assertRegex(done.stdout, r"(?m)^3 +yes ")
+        self.assertRegex(done.stdout, r"(?m)^4 +no ")
         self.assertIn("flows_done=4: ", done.stdout)
 
     def test_a_mistake_before_anything_runs(self):

@@ -61,7 +61,7 @@ def victim(mode, more, milliseconds=30):
     """Hosts 0, 1, 2 at one switch and 3, 4 and `more` at the other, one trunk between them."""
     links = "".join(f'[[link]]\na = "h{h}"\nb = "{"left" if h < 3 else "right"}"\n'
                     for h in range(5 + more))
-    flows = "".join(f'[[flow]]\nfrom = "h{a}"\nto = "h{b}"\n'
+    flows = "".join(f'[[flow]]\nname = "h{a} to h{b}"\nfrom = "h{a}"\nto = "h{b}"\n'
                     for a, b in [(0, 3), (1, 3), (2, 4)] + [(5 + i, 3) for i in range(more)])
     return (head(milliseconds, milliseconds / 2)
             + '[topology]\nkind = "links"\nswitches = ["left", "right"]\n' + host(mode)
@@ -70,7 +70,7 @@ def victim(mode, more, milliseconds=30):
 
 def fat_tree(mode, seed=1):
     return (f'[scenario]\nprofile = "hpcc-ns3"\nseed = {seed}\n'
-            '[topology]\nkind = "fat-tree"\nk = 4\n' + host(mode)
+            f'[topology]\nkind = "fat-tree"\nk = 4\n[switch]\nhash_seed = {seed}\n' + host(mode)
             + '[[workload]]\nkind = "list"\nfile = "'
             + os.path.join(DATA, "flows_ft4_ws30.csv") + '"\n')
 
@@ -96,10 +96,3 @@ def fluid(flows, milliseconds=200, continued=False):
             '[switch.ecn]\nmin = "5KB"\n' + line
             + '[host]\npath_mtu = "1KiB"\n[host.dcqcn]\nprofile = "paper"\n'
             f'[[workload]]\nkind = "long"\nfrom = "0-{flows - 1}"\nto = {flows}\n')
-
-
-def standing(senders, milliseconds=10):
-    """PFC alone, N to one, our own model: a queue that the threshold holds up."""
-    return (head(milliseconds, milliseconds / 2, profile=False)
-            + f'[topology]\nkind = "star"\nhosts = {senders + 1}\n[host]\ncongestion = "none"\n'
-            f'[[workload]]\nkind = "long"\nfrom = "0-{senders - 1}"\nto = {senders}\n')

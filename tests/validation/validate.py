@@ -154,6 +154,10 @@ def long_flows(build, report):
                        float(line["q_p99_2_KB"]), 0.10)
 
 
+def flow_goodput(result, name):
+    return next(g["goodput_gbps"] for g in result["groups"] if g["name"] == name)
+
+
 def victims(build, report):
     report.section("The victim of others' congestion", (
         "Three flows over one trunk, X more into the same receiver behind it: the third flow, for "
@@ -165,6 +169,11 @@ def victims(build, report):
         report.row(f"X = {more} {mode}", "goodput, Gb/s",
                    mean(runs, lambda r: r["values"]["goodput_gbps"]),
                    float(line["tput_sum"]) * cases.CLOCK["100G"], 0.02)
+        # PFC alone: the victim has as little as the guiltiest; with DCQCN it has the most.
+        column = "tput_min" if mode == "none" else "tput_max"
+        report.row(f"X = {more} {mode}", "of the victim, Gb/s",
+                   mean(runs, lambda r: flow_goodput(r, "h2 to h4")),
+                   float(line[column]) * cases.CLOCK["100G"], 0.03 if mode == "none" else 0.10)
 
 
 def fat_tree(build, report):

@@ -292,9 +292,9 @@ class Sweeps(Sim):
                         "scenario.seed=1,2", "--out", "out", "--report", "r.html", "--jobs", "2")
         lines = done.stdout.splitlines()
         self.assertRegex(lines[0], r"^workload\.0\.bytes +scenario\.seed +expected +done +FCT p50 ")
-        self.assertEqual([line.split()[:3] for line in lines[1:5]],
-                         [["50KB", "1", "3"], ["50KB", "2", "3"], ["100KB", "1", "3"],
-                          ["100KB", "2", "3"]])
+        self.assertEqual([line.split()[:4] for line in lines[1:5]],
+                         [["50KB", "1", "yes", "3"], ["50KB", "2", "yes", "3"],
+                          ["100KB", "1", "yes", "3"], ["100KB", "2", "yes", "3"]])
         rows = self.rows("out/sweep.csv")
         self.assertEqual([row["run"] for row in rows], ["1", "2", "3", "4"])
         # Each is the run that it says it is.

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "base/psn.h"
 #include "base/time.h"
 #include "engine/congestion/control.h"
+#include "engine/transfer.h"
 
 namespace verbena::engine {
 
@@ -15,7 +17,9 @@ class Pacing {
  public:
   // `port_rate` as DeviceOptions::port_bits_per_second.
   Pacing(std::unique_ptr<CongestionControl> control, uint64_t port_rate)
-      : control_(std::move(control)), port_rate_(port_rate) {}
+      : control_(std::move(control)), port_rate_(port_rate) {
+    if (control_->wants_round_trips()) asked_.resize(kMostAsked);
+  }
 
   CongestionControl& control() { return *control_; }
 
@@ -40,16 +44,18 @@ class Pacing {
   bool window_open(uint32_t bytes) const {
     return in_flight_ == 0 || in_flight_ + bytes <= control_->window();
   }
-  void in_flight(uint64_t bytes) { in_flight_ = bytes; }  // after going back
+  // After going back: what is sent again might be measured from its first time.
+  void in_flight(uint64_t bytes) {
+    in_flight_ = bytes;
+    asked_count_ = 0;
+  }
   uint64_t in_flight() const { return in_flight_; }
   void add_in_flight(uint32_t bytes) { in_flight_ += bytes; }
 
+  // A packet left for the first time and asks for an acknowledgement: its round trip is measured.
+  void asked(Instant now, Psn psn);
   // What arrived and is being worked on; taken into account by the acknowledgement it makes.
-  void arrived(bool ecn_echo, const Telemetry* telemetry) {
-    ecn_echo_ = ecn_echo;
-    telemetry_ = telemetry;
-    reported_ = false;
-  }
+  void arrived(Instant now, const RxPacket& packet);
   // `packets` more are acknowledged, with `bytes` of payload; `unacknowledged` sent ones are left.
   void acknowledged(Instant now, uint32_t packets, uint32_t bytes, uint32_t unacknowledged);
   // End of what arrived: a mark that acknowledged nothing new is told all the same.
@@ -60,6 +66,14 @@ class Pacing {
   }
 
  private:
+  // Packets that ask may be that many in flight; those beyond are not measured.
+  static constexpr uint32_t kMostAsked = 512;
+  struct Asked {
+    Psn psn;
+    uint64_t at = 0;  // ps; differences hold for half of the range
+  };
+  Duration round_trip_to(Instant now, Psn psn);
+
   std::unique_ptr<CongestionControl> control_;
   uint64_t port_rate_;
   Instant last_sent_ = kLongAgo;
@@ -70,6 +84,11 @@ class Pacing {
   bool ecn_echo_ = false;
   bool reported_ = true;
   const Telemetry* telemetry_ = nullptr;
+  Duration round_trip_;  // of what arrived; 0: not known
+  uint8_t switches_ = 0;
+  std::vector<Asked> asked_;  // a ring; empty where nobody wants to know
+  uint32_t asked_head_ = 0;
+  uint32_t asked_count_ = 0;
 };
 
 }  // namespace verbena::engine

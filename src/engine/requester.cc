@@ -237,6 +237,9 @@ Requester::Gate Requester::send_next(Instant now, SendWork& work, PacketSink& si
     return Gate::kWait;
   }
   qp_.sent(now, packet);
+  bool asks = packet.header.ack_request && !needs_response(work.opcode);
+  if (qp_.pacing_ && asks && packet.header.psn == sent_limit_)
+    qp_.pacing_->asked(now, packet.header.psn);
   sent(now, work, packets);
   return Gate::kOpen;
 }

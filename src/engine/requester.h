@@ -16,6 +16,7 @@ namespace verbena::engine {
 
 class QueuePair;
 enum class TransmitState : uint8_t;
+enum class Loss : uint8_t;
 
 class Requester {
  public:
@@ -88,7 +89,7 @@ class Requester {
   void widen(uint32_t acknowledged);
   void narrow();
   void complete_head_run(Instant now);
-  bool go_back(Instant now, Psn psn, WcStatus status, const char* cause);
+  bool go_back(Instant now, Psn psn, Loss how, const char* cause);
   void repeat(Instant now, Psn psn);  // sends everything from there again
   void update_credits(const RxPacket& packet);
   bool counts_differ(Psn psn, uint32_t msn);

@@ -13,7 +13,7 @@ namespace verbena::engine {
 
 void Requester::receive(Instant now, const RxPacket& packet) {
   if (!qp_.pacing_) return take(now, packet);
-  qp_.pacing_->arrived(packet.header.becn, packet.telemetry);
+  qp_.pacing_->arrived(now, packet);
   take(now, packet);
   qp_.pacing_->arrival_done(now, static_cast<uint32_t>(sent_limit_.distance(una_)));
 }
@@ -97,8 +97,7 @@ bool Requester::acknowledge_before(Instant now, Psn psn) {
   // While an RNR wait runs, everything is sent again behind it anyway.
   if (!gap_reported_ && !waiting_rnr_) {
     ++qp_.device_.counters().implied_nak_seq_err;
-    if (go_back(now, una_, WcStatus::kRetryExcErr, "lost READ or atomic responses"))
-      gap_reported_ = true;
+    if (go_back(now, una_, Loss::kReported, "lost READ or atomic responses")) gap_reported_ = true;
   }
   return false;
 }
@@ -241,7 +240,7 @@ void Requester::on_nak(Instant now, const RxPacket& packet) {
     repeat(now, psn);
     return;
   }
-  go_back(now, psn, WcStatus::kRetryExcErr, "PSN sequence NAK");
+  go_back(now, psn, Loss::kReported, "PSN sequence NAK");
 }
 
 // With rnr_retry 7 a starving sender hears these for ever: the 1st, 2nd, 4th, 8th ... get a line.
@@ -329,7 +328,7 @@ void Requester::on_fatal_nak(Instant now, const RxPacket& packet) {
 // --- repair and failure
 
 // Sends again from `psn`, if a retry is left; else the oldest work request fails.
-bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause) {
+bool Requester::go_back(Instant now, Psn psn, Loss how, const char* cause) {
   const SendQueue& queue = qp_.send_queue_;
   if (queue.empty()) return false;
   if (retries_left_ == 0) {
@@ -342,12 +341,12 @@ bool Requester::go_back(Instant now, Psn psn, WcStatus status, const char* cause
                       queue.at(queue.head()).wr_id, name(queue.at(queue.head()).opcode),
                       qp_.attributes_.retry_cnt + 1, cause, qp_.peer(), qp_.attributes_.timeout,
                       ack_timeout(qp_.attributes_.timeout).ps / 1'000'000));
-    fail_head(now, status);
+    fail_head(now, WcStatus::kRetryExcErr);
     return false;
   }
   --retries_left_;
   if (qp_.device_.options().loss_window) narrow();
-  if (qp_.pacing_) qp_.pacing_->control().on_loss(now);
+  if (qp_.pacing_) qp_.pacing_->control().on_loss(now, how);
   repeat(now, psn);
   return true;
 }
@@ -377,7 +376,7 @@ void Requester::on_time(Instant now) {
   // Try with one packet first: whoever lost the whole flight will lose it again, and losses that
   // come regularly would always meet the same packet.
   if (qp_.device_.options().loss_window) allowed_packets_ = 1;
-  go_back(now, una_, WcStatus::kRetryExcErr, "no acknowledgement within the timeout");
+  go_back(now, una_, Loss::kTimeout, "no acknowledgement within the timeout");
 }
 
 void Requester::fail_head(Instant now, WcStatus status) {

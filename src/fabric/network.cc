@@ -162,6 +162,7 @@ PacketId Network::next_frame(PortId id) {
 void Network::transmit(PortId id, PacketId frame) {
   Port& port = ports_[id];
   Packet& packet = pool_[frame];
+  if (packet.collects && !port.is_host) add_telemetry(id, frame);
   Time takes = port.wire.take(packet.bytes + port.link.gap_bytes);
   // A pause that the frame's leaving set free may have gone out of this port before it.
   port.busy_until = std::max(now_, port.busy_until) + takes;
@@ -175,8 +176,6 @@ void Network::transmit(PortId id, PacketId frame) {
     counters.tx_bytes += packet.bytes;
     ++packet_hops_;
   }
-  if (!port.is_host && switches_[port.node - hosts()]->settings().telemetry)
-    add_telemetry(port, frame);
   if (observer_) observer_->on_sent(now_, id, packet, pool_.body(frame));
   packet.arrives = port.busy_until + port.link.delay;
   Port& peer = ports_[port.peer];
@@ -192,11 +191,14 @@ void Network::transmit(PortId id, PacketId frame) {
   }
 }
 
-void Network::add_telemetry(const Port& port, PacketId frame) {
+// The frame grows, behind the switch's buffer: what that counts is what came in.
+void Network::add_telemetry(PortId id, PacketId frame) {
+  const Port& port = ports_[id];
   Body& body = pool_.body(frame);
-  if (body.echo || body.hops == kMaxTelemetry) return;
+  if (!switches_[port.node - hosts()]->settings().telemetry || body.hops == kMaxTelemetry) return;
   pool_.telemetry(frame)[body.hops++] = {port.link.bits_per_second, port.counters.tx_bytes,
-                                         port.queued_bytes(), now_};
+                                         port.queued_bytes(), now_, id};
+  pool_[frame].bytes += body.hop_bytes;
 }
 
 void Network::on_arrival(PortId id) {

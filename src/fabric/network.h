@@ -64,6 +64,7 @@ class Network {
 
   // --- for adapters
   PacketPool& pool() { return pool_; }
+  const PacketPool& pool() const { return pool_; }
   void release(PacketId id) { pool_.give(id); }
   void wake(uint32_t host) { kick(hosts_[host].port); }
   void set_timer(uint32_t host, Time at);
@@ -126,7 +127,7 @@ class Network {
   const PfcSettings& pfc_of(const Port& port) const;
   PacketId next_frame(PortId port);
   void transmit(PortId port, PacketId id);
-  void add_telemetry(const Port& port, PacketId id);
+  void add_telemetry(PortId port, PacketId id);
   void host_receive(uint32_t host, PacketId id);
   void on_host_receive(uint32_t host);
   void on_storm(uint32_t host);

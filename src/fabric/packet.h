@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "fabric/settings.h"
@@ -39,6 +40,7 @@ struct Packet {
   uint8_t priority = 0;  // at the switch that holds it, as are queue and group
   uint8_t queue = 0;
   uint8_t group = 0;
+  bool collects = false;  // asks switches for telemetry
 };
 
 // IEEE 802.1Qbb: which priorities, and for how many quanta of 512 bit times (0: go on). Or of
@@ -53,9 +55,10 @@ inline constexpr uint32_t kPauseFrameBytes = 64;
 // What one switch wrote into a packet on its way (in-band telemetry).
 struct Telemetry {
   uint64_t bits_per_second = 0;
-  uint64_t transmitted_bytes = 0;
-  uint64_t queue_bytes = 0;
+  uint64_t transmitted_bytes = 0;  // by the port before this packet
+  uint64_t queue_bytes = 0;        // of all its queues, behind this packet
   Time at = 0;
+  uint32_t port = 0;  // PortId
 };
 inline constexpr uint32_t kMaxTelemetry = 8;
 
@@ -64,8 +67,8 @@ struct Body {
   PauseFrame pause;
   uint32_t payload_bytes = 0;
   uint16_t source_port = 0;  // UDP
-  uint8_t hops = 0;          // telemetry records written
-  bool echo = false;         // they are another packet's, on their way back
+  uint8_t hops = 0;          // telemetry records, its own or, on their way back, another packet's
+  uint8_t hop_bytes = 0;     // of a record in the frame
   Time sent = 0;
   std::vector<uint8_t> payload;  // empty unless the run carries real bytes
 };
@@ -98,6 +101,11 @@ class PacketPool {
   std::array<Telemetry, kMaxTelemetry>& telemetry(PacketId id) {
     if (telemetry_.size() < bodies_.size()) telemetry_.resize(bodies_.size());
     return telemetry_[id];
+  }
+  // Those of a packet of this pool, while an Observer looks at it.
+  std::span<const Telemetry> telemetry_of(const Packet& packet, const Body& body) const {
+    if (body.hops == 0) return {};
+    return {telemetry_[static_cast<size_t>(&packet - packets_.data())].data(), body.hops};
   }
   uint64_t used() const { return used_; }
   uint64_t most() const { return packets_.size(); }

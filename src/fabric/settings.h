@@ -113,7 +113,7 @@ struct SwitchSettings {
   std::map<uint32_t, PortSettings> ports;  // by port number, from 0
   RoutingSettings routing;
   Time latency = 0;        // from the last bit in to the first bit out, beside queueing
-  bool telemetry = false;  // packets collect rate, bytes sent and queue of each egress port
+  bool telemetry = true;   // packets that ask get rate, bytes sent and queue of each egress port
   uint32_t hash_seed = 0;  // of ECMP; each switch mixes its own number in
   // What the shared pool is: the buffer less reserved and headroom of every port and priority
   // (kPerGroup), or with one headroom for each port, as the HPCC simulator counts (kPerPort).

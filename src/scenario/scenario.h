@@ -52,7 +52,7 @@ struct Adapter {
   uint8_t retry_count = 7;
   uint8_t rnr_retry = 7;
   uint64_t window_bytes = 0;  // payload in flight of one queue pair; 0: no limit
-  uint32_t ack_every = 0;     // packets; 0: the engine's own choice
+  uint32_t ack_every = 0;     // packets; 0: every one with swift and hpcc, else the engine's choice
   // Acknowledgements in a class of their own (the HPCC simulator's highest), or kSame as hardware.
   static constexpr uint8_t kSame = 0xff;
   uint8_t ack_priority = kSame;

@@ -28,7 +28,8 @@ const std::vector<Key<Adapter>>& adapter_keys() {
       or_word(
           bytes_key("window", &A::window_bytes, kMostBytes, "payload in flight of one queue pair"),
           "none", &A::window_bytes, uint64_t{0}),
-      count_key("ack_every", &A::ack_every, 0, 1024, "packets; 0: the engine's own choice"),
+      count_key("ack_every", &A::ack_every, 0, 1024,
+                "packets; 0: every one with swift and hpcc, else the engine's own choice"),
       or_word(count_key("ack_priority", &A::ack_priority, 0, 7, "of acknowledgements"), "same",
               &A::ack_priority, Adapter::kSame),
       count_key("header_bytes", &A::header_bytes, 0, 1000,
@@ -44,7 +45,7 @@ const std::vector<Key<engine::CongestionSettings>>& congestion_keys() {
   using C = engine::CongestionSettings;
   static const std::vector<Key<C>> kKeys = {
       choice_key("congestion", &C::algorithm, {"none", "dcqcn", "swift", "hpcc"},
-                 "what limits the sender's rate; swift and hpcc are not there yet"),
+                 "what limits the sender's rate"),
   };
   return kKeys;
 }
@@ -122,13 +123,22 @@ const std::vector<Key<engine::SwiftSettings>>& swift_keys() {
   static const std::vector<Key<S>> kKeys = {
       time_key("base_target", &S::base_target, 1e3, "delay that it aims at"),
       time_key("hop_scale", &S::hop_scale, 0, "added for each hop"),
-      count_key("hops", &S::hops, 0, 64, "that are added"),
+      or_word(count_key("hops", &S::hops, 0, 64,
+                        "that are added; \"path\": the switches that the acknowledgement passed"),
+              "path", &S::hops, S::kMeasured),
       real_key("additive_increase", Kind::kNumber, &S::additive_increase, 0, 1000,
                "packets a round trip"),
       real_key("beta", Kind::kNumber, &S::beta, 0, 10, "how hard it cuts"),
       real_key("max_decrease", Kind::kShare, &S::max_decrease, 0, 1, "of the window, in one cut"),
       real_key("flow_scale_range_us", Kind::kNumber, &S::flow_scale_range_us, 0, 1e6,
                "microseconds that many flows add to the target"),
+      real_key("flow_scale_min_window", Kind::kNumber, &S::flow_scale_min_window, 1e-6, 1e6,
+               "packets: a window for which all of that is added"),
+      real_key("flow_scale_max_window", Kind::kNumber, &S::flow_scale_max_window, 1e-6, 1e6,
+               "packets: one for which nothing is"),
+      count_key("retransmit_reset", &S::retransmit_reset, 1, 1000,
+                "timeouts in a row, after which min_window is left"),
+      real_key("initial_window", Kind::kNumber, &S::initial_window, 1e-6, 1e6, "packets"),
       real_key("min_window", Kind::kNumber, &S::min_window, 1e-6, 1e6, "packets"),
       real_key("max_window", Kind::kNumber, &S::max_window, 1, 1e6, "packets"),
   };

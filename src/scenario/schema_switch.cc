@@ -29,6 +29,7 @@ const std::vector<Key<fabric::SwitchSettings>>& switch_keys() {
   static const std::vector<Key<S>> kKeys = {
       bytes_key("buffer", &S::buffer_bytes, kMostBytes, "packet memory of the switch", 10'000),
       time_key("latency", &S::latency, 0, "from the last bit in to the first bit out"),
+      flag_key("telemetry", &S::telemetry, "writes into packets that ask for it (hpcc)"),
       count_key("hash_seed", &S::hash_seed, 0, UINT32_MAX, "of ECMP"),
       choice_key("headroom_pool", &S::headroom, {"per-group", "per-port"},
                  "whether the shared pool lacks one headroom for each group or for each port"),

@@ -97,9 +97,11 @@ void host_sections(std::string& out) {
   rows(out, dcqcn_keys(), host.adapter.congestion.dcqcn);
   heading(out, "[host.np]", "The receiver's side.");
   rows(out, np_keys(), host.adapter.congestion.np);
-  heading(out, "[host.swift]", "Swift (SIGCOMM 2020).");
+  heading(out, "[host.swift]",
+          "Swift (SIGCOMM 2020). Not for READ: nothing acknowledges its responses.");
   rows(out, swift_keys(), host.adapter.congestion.swift);
-  heading(out, "[host.hpcc]", "HPCC (SIGCOMM 2019); its switches write telemetry into packets.");
+  heading(out, "[host.hpcc]",
+          "HPCC (SIGCOMM 2019): switches write telemetry into packets. Not for READ.");
   rows(out, hpcc_keys(), host.adapter.congestion.hpcc);
   heading(out, "[host.receive]", "A receiver that is slower than its link pauses its switch.");
   rows(out, receive_keys(), host.port);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "engine/congestion/control.h"
 #include "wire/headers.h"
+#include "wire/telemetry.h"
 
 namespace verbena::sim {
 
@@ -32,15 +33,18 @@ engine::DeviceOptions device_options(const scenario::Adapter& settings, uint64_t
       settings.window_bytes == 0 ? UINT32_MAX
                                  : std::min<uint64_t>(settings.window_bytes, UINT32_MAX));
   options.max_window_packets = 1u << 22;
-  options.ack_interval = settings.ack_every;
+  using Congestion = engine::CongestionSettings;
+  const Congestion::Algorithm algorithm = settings.congestion.algorithm;
+  bool each = algorithm == Congestion::kSwift || algorithm == Congestion::kHpcc;
+  options.ack_interval = settings.ack_every == 0 && each ? 1 : settings.ack_every;
   options.loss_window = false;
   options.frame_overhead_bytes =
       settings.header_bytes != 0
           ? settings.header_bytes
-          : kEthernetBytes + kIpUdpBytes + wire::kBthBytes + wire::kIcrcBytes + kFcsBytes;
+          : kEthernetBytes + kIpUdpBytes + wire::kBthBytes + wire::kIcrcBytes + kFcsBytes +
+                (algorithm == Congestion::kHpcc ? wire::kTelemetryBytes : 0);
   options.port_bits_per_second = bits_per_second;
-  if (settings.congestion.algorithm != engine::CongestionSettings::kNone)
-    options.notification = settings.congestion.np;
+  if (algorithm != Congestion::kNone) options.notification = settings.congestion.np;
   options.acknowledgements_apart = settings.ack_priority != scenario::Adapter::kSame;
   return options;
 }
@@ -95,7 +99,18 @@ uint32_t Adapter::frame_bytes(const engine::TxPacket& packet) const {
   if (settings_.header_bytes != 0) return settings_.header_bytes + packet.payload.length;
   uint32_t bytes = kEthernetBytes + kIpUdpBytes + info.header_length + packet.payload.length +
                    packet.header.pad_count + static_cast<uint32_t>(wire::kIcrcBytes) + kFcsBytes;
+  if (collects(packet)) bytes += wire::kTelemetryBytes;
+  if (packet.telemetry)
+    bytes += static_cast<uint32_t>(wire::kTelemetryBytes +
+                                   packet.telemetry->count * sizeof(wire::TelemetryHop));
   return std::max(kLeastFrame, bytes);
+}
+
+// Whether switches are to write telemetry into the packet: what the sender's own control slows.
+bool Adapter::collects(const engine::TxPacket& packet) const {
+  const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
+  return settings_.congestion.algorithm == engine::CongestionSettings::kHpcc && !info.response &&
+         info.operation != wire::Operation::kCnp;
 }
 
 namespace {
@@ -103,13 +118,12 @@ namespace {
 // An acknowledgement takes back what the packet that it answers collected.
 void echo_telemetry(const engine::Telemetry* from, fabric::PacketPool& pool, PacketId to) {
   fabric::Body& body = pool.body(to);
-  body.echo = from != nullptr;
   body.hops = 0;
   if (!from) return;
   for (uint32_t i = 0; i < from->count; ++i) {
     const engine::Hop& hop = from->hops[i];
     pool.telemetry(to)[body.hops++] = {hop.bits_per_second, hop.transmitted_bytes, hop.queue_bytes,
-                                       fabric::time_of(hop.at)};
+                                       fabric::time_of(hop.at), hop.port};
   }
 }
 
@@ -118,7 +132,7 @@ engine::Telemetry collected(fabric::PacketPool& pool, PacketId id) {
   for (; out.count < pool.body(id).hops; ++out.count) {
     const fabric::Telemetry& hop = pool.telemetry(id)[out.count];
     out.hops[out.count] = {hop.bits_per_second, hop.transmitted_bytes, hop.queue_bytes,
-                           fabric::instant(hop.at)};
+                           fabric::instant(hop.at), hop.port};
   }
   return out;
 }
@@ -141,6 +155,8 @@ bool Adapter::send(const engine::TxPacket& packet) {
   body.source_port =
       wire::udp_source_port(packet.route->flow_label, packet.source_qpn, packet.header.dest_qpn);
   frame.psn = packet.header.psn.value();
+  frame.collects = collects(packet);
+  body.hop_bytes = settings_.header_bytes == 0 ? sizeof(wire::TelemetryHop) : 0;
   echo_telemetry(packet.telemetry, network_.pool(), id);
   body.sent = network_.now();
   body.payload.clear();

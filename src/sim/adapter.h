@@ -56,6 +56,7 @@ class Adapter final : public fabric::HostPort, public engine::PacketSink {
   void after_step();
   void arm();
   uint32_t frame_bytes(const engine::TxPacket& packet) const;
+  bool collects(const engine::TxPacket& packet) const;
   uint8_t priority_of(const engine::TxPacket& packet) const;
 
   fabric::Network& network_;

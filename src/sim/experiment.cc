@@ -43,20 +43,32 @@ std::vector<uint32_t> largest_flows(const scenario::Scenario& scenario) {
   return flows;
 }
 
+// Swift goes by delays, HPCC by telemetry: a mark would cost a CNP that nobody obeys.
+bool hears_marks(const engine::CongestionSettings& congestion) {
+  return congestion.algorithm != engine::CongestionSettings::kSwift &&
+         congestion.algorithm != engine::CongestionSettings::kHpcc;
+}
+
 }  // namespace
 
 Result<void> check_supported(const scenario::Scenario& scenario) {
-  using engine::CongestionSettings;
   for (uint32_t h = 0; h < scenario.hosts.size(); ++h) {
     const scenario::Adapter& adapter = scenario.hosts[h].adapter;
     const char* missing = nullptr;
-    if (adapter.congestion.algorithm == CongestionSettings::kSwift) missing = "congestion = swift";
-    if (adapter.congestion.algorithm == CongestionSettings::kHpcc) missing = "congestion = hpcc";
     if (adapter.selective_repeat) missing = "selective_repeat";
     if (adapter.payload) missing = "payload";
     if (missing)
       return fail(EOPNOTSUPP, fmt::format("{}: {} of {}: adapters do not have it yet",
                                           scenario.file, missing, scenario.topology.nodes[h].name));
+  }
+  for (const scenario::Flow& flow : scenario.flows) {
+    if (flow.verb != scenario::Verb::kRead ||
+        hears_marks(scenario.hosts[flow.destination].adapter.congestion))
+      continue;
+    return fail(EOPNOTSUPP,
+                fmt::format("{}: {} answers a READ: nothing acknowledges READ responses, so swift "
+                            "and hpcc cannot slow them; take dcqcn or none there, or write",
+                            scenario.file, scenario.topology.nodes[flow.destination].name));
   }
   return {};
 }
@@ -171,7 +183,8 @@ void Experiment::connect(engine::QueuePair& own, const Live& live, bool source) 
   at.route.destination = fabric_gid(peer);
   at.route_is_global = true;
   uint8_t dscp = flow.dscp == 0xff ? settings.dscp : flow.dscp;
-  at.route.traffic_class = static_cast<uint8_t>(dscp << 2 | (settings.ect ? fabric::kEct0 : 0));
+  bool ect = settings.ect && hears_marks(settings.congestion);
+  at.route.traffic_class = static_cast<uint8_t>(dscp << 2 | (ect ? fabric::kEct0 : 0));
   at.route.service_level = flow.priority == 0xff ? settings.priority : flow.priority;
   at.path_mtu = mtu_code(scenario_.hosts[flow.source].adapter.path_mtu);
   at.dest_qpn = (source ? live.destination : live.source)->qpn();
@@ -187,7 +200,8 @@ void Experiment::connect(engine::QueuePair& own, const Live& live, bool source) 
   };
   // Both ends may send data: a READ moves it the other way.
   own.congestion(engine::make_control(
-      settings.congestion, network_.port(network_.host_port(host)).link.bits_per_second));
+      settings.congestion,
+      {network_.port(network_.host_port(host)).link.bits_per_second, settings.path_mtu}));
   move(QpState::kInit, kAttrPkeyIndex | kAttrPort | kAttrAccessFlags);
   move(QpState::kRtr, kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic |
                           kAttrMinRnrTimer);

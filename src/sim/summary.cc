@@ -174,6 +174,13 @@ Totals sum_ports(const Experiment& experiment) {
   return out;
 }
 
+// The port with the longest queue on average; hosts have no samples.
+const PortSeries& fullest_port(const Experiment& experiment) {
+  return *std::max_element(
+      experiment.samples().ports.begin(), experiment.samples().ports.end(),
+      [](const PortSeries& a, const PortSeries& b) { return a.mean() < b.mean(); });
+}
+
 void add_engine_values(const Experiment& experiment, std::vector<Value>& values) {
   engine::Counters total;
   uint64_t cnps = 0;
@@ -253,6 +260,10 @@ void add_fabric_values(const Experiment& experiment, std::vector<Value>& values)
   add("pause_time_us", static_cast<double>(totals.paused) / kPsPerUs, "us",
       "time paused, over all ports and priorities");
   add("queue_max_bytes", static_cast<double>(totals.queue_max), "bytes", "longest queue");
+  const PortSeries& fullest = fullest_port(experiment);
+  add("queue_mean_bytes", fullest.mean(), "bytes", "mean queue of the port where it is longest");
+  add("queue_p99_bytes", static_cast<double>(fullest.percentile(0.99)), "bytes",
+      "99th percentile of that port's queue");
   add("link_use_max", totals.use_max, "", "busiest switch port");
   count("deadlocks", experiment.deadlocks().size(), "cycles of pauses that did not move");
   count("watchdog_storms", totals.storms, "times a watchdog fired");

@@ -10,6 +10,7 @@
 #include "link/trace_lens.h"
 #include "wire/pause.h"
 #include "wire/pcapng.h"
+#include "wire/telemetry.h"
 
 namespace verbena::sim {
 
@@ -50,6 +51,18 @@ void append_roce(std::vector<uint8_t>& to, const Packet& packet, const Body& bod
                      fabric_gid(packet.destination), headers);
 }
 
+// Telemetry as a trailer behind the IP packet, which readers of captures pass over: there is no
+// header for it that they know. Its bytes are those that the frame had on the link.
+void append_telemetry(std::vector<uint8_t>& to, std::span<const fabric::Telemetry> hops) {
+  wire::TelemetryRecord records[fabric::kMaxTelemetry];
+  for (size_t i = 0; i < hops.size(); ++i)
+    records[i] = {hops[i].bits_per_second, static_cast<uint64_t>(hops[i].at / fabric::kNanosecond),
+                  hops[i].transmitted_bytes, hops[i].queue_bytes, hops[i].port};
+  size_t at = to.size();
+  to.resize(at + wire::kTelemetryBytes + hops.size() * sizeof(wire::TelemetryHop));
+  wire::emit_telemetry({to.data() + at, to.size() - at}, {records, hops.size()});
+}
+
 // The port that sent it: a host's own address, or the switch's with the number of the port.
 void append_pause(std::vector<uint8_t>& to, const fabric::Network& network, PortId sender,
                   const fabric::PauseFrame& pause) {
@@ -85,6 +98,9 @@ void Capture::record(Time now, bool outbound, const Packet& packet, const Body& 
                  outbound ? port_ : experiment_.network().port(port_).peer, body.pause);
   else
     append_roce(frame_, packet, body);
+  if (packet.kind == fabric::FrameKind::kRoce && body.hop_bytes != 0 &&
+      (packet.collects || body.hops != 0))
+    append_telemetry(frame_, experiment_.network().pool().telemetry_of(packet, body));
   block_.clear();
   wire::append_pcapng_packet(block_, static_cast<uint64_t>(now), frame_, outbound);
   write_(block_);

@@ -63,26 +63,27 @@ std::string switches(Prng& prng, bool many_ways, FabricPlan& plan) {
   return text;
 }
 
-std::string hosts(Prng& prng) {
+std::string hosts(Prng& prng, const char* congestion) {
   std::string text = fmt::format(
       "[host]\npath_mtu = \"{}\"\ncongestion = \"{}\"\nack_every = {}\nwindow = \"{}\"\n"
       "timeout = {}\nretry_count = 7\n\n",
-      one_of(prng, {"256B", "512B", "1KiB", "2KiB", "4KiB"}),
-      one_of(prng, {"none", "dcqcn", "dcqcn"}), prng.below(20),
+      one_of(prng, {"256B", "512B", "1KiB", "2KiB", "4KiB"}), congestion, prng.below(20),
       one_of(prng, {"none", "64KiB", "1MiB"}), prng.between(10, 12));
   if (prng.below(4) == 0)
     text += fmt::format("[host.h0.receive]\nrate = \"{}G\"\n\n", prng.between(2, 9));
   return text;
 }
 
-std::string traffic(Prng& prng) {
+// `reads`: whether the congestion control of the hosts can slow READ responses.
+std::string traffic(Prng& prng, bool reads) {
   std::string text =
       fmt::format("[[flow]]\nfrom = 0\nto = 1\nbytes = \"{}B\"\n\n", prng.between(1, 999));
   for (uint64_t w = 0, count = prng.between(1, 3); w < count; ++w) {
     const char* kind = one_of(prng, {"incast", "permutation", "shift", "poisson", "ring-allreduce",
                                      "tree-allreduce", "all-to-all", "storage-read"});
-    text += fmt::format("[[workload]]\nkind = \"{}\"\n", kind);
     std::string name = kind;
+    if (name == "storage-read" && !reads) continue;
+    text += fmt::format("[[workload]]\nkind = \"{}\"\n", kind);
     if (name == "poisson")
       text += fmt::format("cdf = \"{}\"\nload = \"{}%\"\nuntil = \"{}us\"\n",
                           one_of(prng, {"WebSearch", "FbHdp", "AliStorage"}), prng.between(5, 60),
@@ -91,7 +92,9 @@ std::string traffic(Prng& prng) {
       text += fmt::format("bytes = \"{}B\"\n", prng.between(1, 200'000));
     if (name == "incast") text += "to = 0\n";
     bool verbs = name == "incast" || name == "permutation" || name == "shift" || name == "poisson";
-    if (verbs) text += fmt::format("verb = \"{}\"\n", one_of(prng, {"write", "read", "send"}));
+    if (verbs)
+      text +=
+          fmt::format("verb = \"{}\"\n", one_of(prng, {"write", reads ? "read" : "write", "send"}));
     text += "\n";
   }
   return text;
@@ -157,8 +160,9 @@ FabricPlan draw_fabric(uint64_t seed) {
   plan.text = fmt::format("[scenario]\nseed = {}\n\n", prng.between(1, 1'000'000));
   plan.text += topology(prng, many_ways);
   plan.text += switches(prng, many_ways, plan);
-  plan.text += hosts(prng);
-  plan.text += traffic(prng);
+  std::string congestion = one_of(prng, {"none", "dcqcn", "dcqcn", "swift", "hpcc"});
+  plan.text += hosts(prng, congestion.c_str());
+  plan.text += traffic(prng, congestion != "swift" && congestion != "hpcc");
   return plan;
 }
 

@@ -15,9 +15,10 @@ namespace verbena::engine {
 // What one switch on the way wrote into a packet (in-band telemetry, HPCC section 3.1).
 struct Hop {
   uint64_t bits_per_second = 0;
-  uint64_t transmitted_bytes = 0;  // by the egress port, so far
-  uint64_t queue_bytes = 0;
-  Instant at;
+  uint64_t transmitted_bytes = 0;  // by the egress port before this packet
+  uint64_t queue_bytes = 0;        // behind it
+  Instant at;                      // when the packet left
+  uint32_t port = 0;               // which egress port it was, since ways change
 };
 inline constexpr uint32_t kMaxHops = 8;
 
@@ -29,19 +30,22 @@ struct Telemetry {
 
 struct Acknowledged {
   uint32_t bytes = 0;         // newly acknowledged payload
-  Duration round_trip;        // of the packet that asked for it; 0 when not known
+  Duration round_trip;        // of the packet that asked for it, sent once; 0: not known
+  uint8_t switches = 0;       // that the acknowledgement passed, by its hop limit
   bool ecn_echo = false;      // a CE mark came back with it (BTH BECN)
   uint64_t next_psn = 0;      // one after the highest acknowledged, free-running
   uint64_t sent_psn = 0;      // one after the highest sent, free-running
   std::span<const Hop> hops;  // telemetry that the packet collected, in path order
 };
 
+enum class Loss : uint8_t { kReported, kTimeout };  // a NAK or a gap; nothing came back at all
+
 class CongestionControl {
  public:
   virtual ~CongestionControl() = default;
   virtual void on_cnp(Instant now) = 0;
   virtual void on_acknowledged(Instant now, const Acknowledged& what) = 0;
-  virtual void on_loss(Instant now) = 0;  // NAK or timeout
+  virtual void on_loss(Instant now, Loss how) = 0;
   virtual void on_sent(Instant now, uint32_t wire_bytes) = 0;
   // Bits per second at `now`, 1..10^15; what wants pacing sends the next packet not before the last
   // one's wire bytes at this rate.
@@ -50,13 +54,21 @@ class CongestionControl {
   virtual Instant next_change(Instant now) = 0;
   // Payload bytes in flight at most.
   virtual uint64_t window() const { return UINT64_MAX; }
+  // Whether Acknowledged::round_trip is to be measured.
+  virtual bool wants_round_trips() const { return false; }
   // For reports: DCQCN's alpha and the like, 0..1.
   virtual double alpha(Instant /*now*/) { return 0; }
 };
 
+// What a control must know of its flow.
+struct FlowShape {
+  uint64_t port_rate = 0;     // bit/s, at least 1
+  uint32_t packet_bytes = 0;  // payload of a full packet, at least 1
+};
+
 struct CongestionSettings;
-// The control that `settings` name, for a port of `port_rate` bit/s; null for none.
+// The control that `settings` name; null for none.
 std::unique_ptr<CongestionControl> make_control(const CongestionSettings& settings,
-                                                uint64_t port_rate);
+                                                const FlowShape& shape);
 
 }  // namespace verbena::engine

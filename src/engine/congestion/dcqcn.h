@@ -21,7 +21,7 @@ class Dcqcn final : public CongestionControl {
   void on_acknowledged(Instant now, const Acknowledged& what) override {
     if (what.ecn_echo) mark(now);
   }
-  void on_loss(Instant) override {}
+  void on_loss(Instant, Loss) override {}
   void on_sent(Instant now, uint32_t wire_bytes) override;
   uint64_t rate(Instant now) override;
   Instant next_change(Instant now) override;

@@ -52,16 +52,21 @@ std::optional<DcqcnSettings> dcqcn_profile(std::string_view name);
 std::optional<NpSettings> np_profile(std::string_view name);
 
 // Swift (SIGCOMM 2020, section 3): a target of the delay, additive increase, one cut in a round
-// trip. Hop scaling and flow scaling as there; pacing below one packet.
+// trip. Hop scaling and flow scaling as there; pacing below one packet. Windows are in packets.
 struct SwiftSettings {
+  static constexpr uint32_t kMeasured = UINT32_MAX;
   Duration base_target = microseconds(25);
   Duration hop_scale = microseconds(1);
-  uint32_t hops = 3;               // that the base is scaled for
-  double additive_increase = 1.0;  // packets a round trip
+  uint32_t hops = kMeasured;       // or as many as the acknowledgement passed
+  double additive_increase = 1.0;  // a round trip
   double beta = 0.8;
   double max_decrease = 0.5;  // share of the window
   double flow_scale_range_us = 20;
-  double min_window = 0.01;  // packets
+  double flow_scale_min_window = 0.1;  // at and below it the whole range is added
+  double flow_scale_max_window = 100;  // at and above it nothing
+  uint32_t retransmit_reset = 5;       // timeouts in a row that leave min_window
+  double initial_window = 64;
+  double min_window = 0.01;
   double max_window = 512;
 };
 

@@ -13,16 +13,20 @@ using testing::SizeIs;
 struct Script : CongestionControl {
   void on_cnp(Instant) override { ++cnps; }
   void on_acknowledged(Instant, const Acknowledged& what) override { acknowledged.push_back(what); }
-  void on_loss(Instant) override { ++losses; }
+  void on_loss(Instant, Loss how) override {
+    ++losses;
+    timeouts += how == Loss::kTimeout;
+  }
   void on_sent(Instant, uint32_t bytes) override { sent.push_back(bytes); }
   uint64_t rate(Instant now) override { return now < changes_at ? before : after; }
   Instant next_change(Instant now) override { return now < changes_at ? changes_at : kNever; }
   uint64_t window() const override { return limit; }
+  bool wants_round_trips() const override { return true; }
 
   uint64_t before = 1'000'000'000, after = 1'000'000'000;
   Instant changes_at = kLongAgo;
   uint64_t limit = UINT64_MAX;
-  int cnps = 0, losses = 0;
+  int cnps = 0, losses = 0, timeouts = 0;
   std::vector<uint32_t> sent;
   std::vector<Acknowledged> acknowledged;
 };
@@ -178,6 +182,57 @@ TEST(Pacing, AcknowledgementsAreTold) {
   EXPECT_EQ(told[1].sent_psn, 3u);
   EXPECT_EQ(told[2].bytes, 0u);
   EXPECT_TRUE(told[2].ecn_echo);
+}
+
+TEST(Pacing, RoundTripsAreMeasuredWhereTheyAreWanted) {
+  RigOptions options = scripted();
+  options.device.port_bits_per_second = 1;
+  options.device.ack_interval = 1;
+  Rig rig(options);
+  const auto& told = script(rig).acknowledged;
+  rig.write(3 * 256);
+  EXPECT_THAT(rig.transmit(), SizeIs(3));
+  rig.pass(microseconds(7));
+  rig.write(2 * 256);
+  EXPECT_THAT(rig.transmit(), SizeIs(2));
+  rig.pass(microseconds(3));
+  rig.ack(101);  // of the second packet; the first one's is not waited for any more
+  wire::Packet p = rig.packet(Opcode::kRcAcknowledge, 103);
+  p.aeth = {0x1f, 0};
+  rig.receive({.header = p, .source = gid(2), .destination = gid(1), .hop_limit = 61}, {});
+  ASSERT_THAT(told, SizeIs(2));
+  EXPECT_EQ(told[0].round_trip, microseconds(10));
+  EXPECT_EQ(told[0].switches, 0);
+  EXPECT_EQ(told[1].round_trip, microseconds(3)) << "sent with the second request";
+  EXPECT_EQ(told[1].switches, 3);
+}
+
+TEST(Pacing, WhatWasSentTwiceHasNoRoundTrip) {
+  RigOptions options = scripted();
+  options.device.port_bits_per_second = 1;
+  options.device.ack_interval = 1;
+  Rig rig(options);
+  rig.write(3 * 256);
+  EXPECT_THAT(rig.transmit(), SizeIs(3));
+  rig.pass(microseconds(5));
+  rig.ack(101, 0x60);  // 101 did not come: it and 102 go again
+  EXPECT_THAT(rig.transmit(), SizeIs(2));
+  EXPECT_EQ(script(rig).timeouts, 0);
+  rig.pass(microseconds(5));
+  rig.ack(102);
+  rig.write(256);
+  EXPECT_THAT(rig.transmit(), SizeIs(1));
+  rig.pass(microseconds(4));
+  rig.ack(103);
+  const auto& told = script(rig).acknowledged;
+  ASSERT_THAT(told, SizeIs(3));
+  EXPECT_EQ(told[1].round_trip, Duration{}) << "which of the two was acknowledged?";
+  EXPECT_EQ(told[2].round_trip, microseconds(4));
+  rig.write(256);
+  rig.transmit();
+  rig.pass(ack_timeout(14));
+  EXPECT_EQ(script(rig).losses, 2);
+  EXPECT_EQ(script(rig).timeouts, 1);
 }
 
 TEST(Pacing, ResetTakesTheControlAway) {

@@ -251,6 +251,7 @@ void QueuePair::congestion(std::unique_ptr<CongestionControl> control) {
 
 void QueuePair::on_time(Instant now) {
   requester_.on_time(now);
+  responder_.on_time(now);
   if (pacing_ && pacing_->expire(now)) wake();
   device_.update_timer(this);
 }
@@ -465,6 +466,7 @@ void QueuePair::reset() {
   comm_established_ = false;
   last_wqe_reported_ = posted_flush_told_ = false;
   attributes_ = QpAttributes{};
+  disorder_ = {};
   pacing_.reset();
   notification_.reset();
   device_.forget_notification(this);

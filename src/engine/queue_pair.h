@@ -14,6 +14,7 @@
 #include "engine/congestion/notification.h"
 #include "engine/counters.h"
 #include "engine/pacing.h"
+#include "engine/reorder.h"
 #include "engine/requester.h"
 #include "engine/responder.h"
 #include "engine/shared_receive_queue.h"
@@ -142,7 +143,7 @@ class QueuePair {
   // Nothing happens before next_deadline().
   void on_time(Instant now);
   Instant next_deadline() const {
-    Instant deadline = requester_.deadline();
+    Instant deadline = std::min(requester_.deadline(), responder_.deadline());
     return pacing_ ? std::min(deadline, pacing_->wakes_at()) : deadline;
   }
   // With acknowledgements_apart: sends the acknowledgements that stand first among the responses.
@@ -153,6 +154,14 @@ class QueuePair {
   void congestion(std::unique_ptr<CongestionControl> control);
   // The control in use; null when there is none.
   CongestionControl* congestion() const { return pacing_ ? &pacing_->control() : nullptr; }
+
+  // How much disorder both ends have agreed to live with. To be set before RTR; RESET takes it
+  // away. Counts for a reliable queue pair on the wire only: the local road keeps the order.
+  void tolerate_disorder(const ReorderSettings& settings) { disorder_ = settings; }
+  const ReorderSettings& disorder() const { return disorder_; }
+  bool reorders() const {
+    return disorder_.packets > 0 && is_reliable() && attributes_.path == Path::kWire;
+  }
 
   // Moves to ERR and flushes everything posted, in order (IBA 10.3.1). `now` stamps completions,
   // `cause` goes into the log beside their number.
@@ -220,6 +229,7 @@ class QueuePair {
   uint32_t qpn_;
   QpInit init_;
   QpAttributes attributes_;
+  ReorderSettings disorder_;
   SendQueue send_queue_;
   std::unique_ptr<ReceiveQueue> receive_queue_;  // null with an SRQ
   std::unique_ptr<Sge[]> taken_sges_;

@@ -84,6 +84,10 @@ void Requester::start(Psn first) {
   ack_interval_ = local ? kLocalAckInterval
                         : std::min(kMaxWireAckInterval, kDatagramBytes / (bytes + kHeaderBytes));
   if (!local && options.ack_interval != 0) ack_interval_ = options.ack_interval;
+  if (qp_.reorders()) {
+    selective_ = std::make_unique<SelectiveRepeat>(qp_.disorder(), first);
+    most_packets_ = std::min(most_packets_, qp_.disorder().packets);
+  }
   window_packets_ = allowed_packets_ = most_packets_;
   acknowledged_ = 0;
   reload_retries();
@@ -130,10 +134,12 @@ uint32_t Requester::chunk_end(const SendWork& work, uint32_t offset) const {
 // Packets of responses that the READ request at `offset` asks for.
 uint32_t Requester::chunk_packets(const SendWork& work, uint32_t offset) const {
   if (work.opcode != WrOpcode::kRdmaRead) return 1;
+  uint32_t packets = chunk_end(work, offset) - offset;
+  bool again = work.started && (work.first_psn + offset).before(sent_limit_);
+  if (selective_ && again) return unanswered_packets(work.first_psn + offset, packets);
   // Asked for twice in vain: the next packet alone, in case losses come regularly.
   bool in_vain = retries_left_ + 2 <= qp_.attributes_.retry_cnt;
-  if (in_vain && work.started && (work.first_psn + offset).before(sent_limit_)) return 1;
-  return chunk_end(work, offset) - offset;
+  return in_vain && again ? 1 : packets;
 }
 
 Psn Requester::transmit_psn() const {
@@ -147,6 +153,7 @@ TransmitState Requester::transmit(Instant now, PacketSink& sink, uint32_t& budge
   while (budget > 0) {
     QpState state = qp_.state();
     if (state != QpState::kRts && state != QpState::kSqd) return TransmitState::kIdle;
+    if (selective_) steer();
     if (waiting_rnr_ || failed_ahead_ || next_ == queue.tail()) return TransmitState::kIdle;
     SendWork& work = queue.at(next_);
     if (state == QpState::kSqd && !work.started) return TransmitState::kIdle;
@@ -169,7 +176,9 @@ Requester::Gate Requester::admit(Instant now, SendWork& work) {
     Gate gate = admit_first(now, work);
     if (gate != Gate::kOpen) return gate;
   }
-  if (needs_response(work.opcode) && reads_.size() >= qp_.attributes_.max_rd_atomic)
+  if (selective_ && waits_for_probe()) return Gate::kWait;
+  bool again = selective_ && transmit_psn().before(sent_limit_);  // it counts already
+  if (needs_response(work.opcode) && !again && reads_.size() >= qp_.attributes_.max_rd_atomic)
     return Gate::kWait;
   if (qp_.is_reliable()) {
     auto in_flight = static_cast<uint32_t>(transmit_psn().distance(una_));
@@ -258,6 +267,7 @@ void Requester::build_message(const SendWork& work, TxPacket& packet, uint32_t& 
   packet.header.ack_request =
       qp_.is_reliable() &&
       (last || since_ack_request_ + 1 >= ack_interval_ || in_flight + 1 >= allowed_packets_ ||
+       (selective_ && asks_what_is_missing(packet.header.psn)) ||
        (qp_.pacing_ && !qp_.pacing_->window_open(payload_length + bytes)));
   if (is_write(work.opcode) && first)
     packet.header.reth = {work.target.remote.address, work.target.remote.rkey, work.length};
@@ -344,9 +354,9 @@ void Requester::sent(Instant now, SendWork& work, uint32_t packets) {
     counters.tx_read_requests += work.opcode == WrOpcode::kRdmaRead;
   }
   // If the whole piece's request was lost, the peer takes its parts for requests of their own.
-  if (!fresh && work.opcode == WrOpcode::kRdmaRead && offset_ + packets != chunk_end(work, offset_))
-    split_ = true;
-  if (asks) reads_.push_back(end - 1);
+  bool part = !fresh && offset_ + packets != chunk_end(work, offset_);
+  if (part && work.opcode == WrOpcode::kRdmaRead && !selective_) split_ = true;
+  if (asks && (fresh || !selective_)) reads_.push_back(end - 1);
   if (qp_.pacing_ && !asks) qp_.pacing_->add_in_flight(payload_bytes(work, offset_, offset_ + 1));
   ++since_ack_request_;
   offset_ += packets;
@@ -406,6 +416,7 @@ uint32_t Requester::flush(Instant now) {
     qp_.complete_send(now, queue.at(queue.head()), WcStatus::kWrFlushErr);
     queue.pop();
   }
+  if (selective_) forget_answers(sent_limit_);
   una_ = sent_limit_;
   if (qp_.pacing_) qp_.pacing_->in_flight(0);
   next_ = queue.tail();

@@ -4,10 +4,12 @@
 // responses is a NAK, retry_cnt 7 means seven retries.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/psn.h"
+#include "engine/reorder.h"
 #include "engine/transfer.h"
 #include "engine/verbs.h"
 #include "engine/work_queue.h"
@@ -29,7 +31,9 @@ class Requester {
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
   void receive(Instant now, const RxPacket& packet);  // ACK, NAK, READ response, atomic response
   void on_time(Instant now);
-  Instant deadline() const { return deadline_; }
+  Instant deadline() const {
+    return selective_ ? std::min(deadline_, selective_->gap.deadline()) : deadline_;
+  }
   // All posted work completes with WR_FLUSH_ERR, in order; how many.
   uint32_t flush(Instant now);
   // The retry counters were changed by modify_qp.
@@ -89,19 +93,41 @@ class Requester {
   void widen(uint32_t acknowledged);
   void narrow();
   void complete_head_run(Instant now);
+  bool spend_retry(Instant now, const char* cause);
   bool go_back(Instant now, Psn psn, Loss how, const char* cause);
   void repeat(Instant now, Psn psn);  // sends everything from there again
   void update_credits(const RxPacket& packet);
   bool counts_differ(Psn psn, uint32_t msn);
   bool place(Instant now, const SendWork& work, uint64_t offset, const memory::Payload& payload);
+  uint32_t answer_bytes(const SendWork& work, Psn psn) const;
+  bool answer_fits(const SendWork& work, const RxPacket& packet) const;
+  void refuse_answer(Instant now, const SendWork& work, const RxPacket& packet);
+
+  // --- requester_selective.cc: answers that overtake each other, and sending only what is missing
+  void on_answer(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
+  bool place_ahead(const SendWork& work, uint64_t offset, const memory::Payload& payload);
+  void executed_before(Instant now, Psn psn);
+  void settle(Instant now);
+  void on_missing(Instant now, const RxPacket& packet);
+  bool defer_refusal(Instant now, const RxPacket& packet);
+  void ask_for_answers(Instant now);
+  void repair(Instant now, Psn from, Psn end, bool exact, const char* cause);
+  void steer();
+  bool is_done(const SendWork& work, Psn psn) const;
+  bool waits_for_probe() const;
+  bool asks_what_is_missing(Psn psn) const;
+  uint32_t unanswered_packets(Psn psn, uint32_t most) const;
+  void forget_answers(Psn to);
 
   QueuePair& qp_;
   bool started_ = false;
-  Psn una_;                 // oldest PSN not acknowledged
-  Psn sent_limit_;          // one after the highest PSN ever sent
-  uint32_t next_ = 0;       // send queue index of the work request to transmit next
-  uint32_t offset_ = 0;     // its next packet
-  std::vector<Psn> reads_;  // last PSN of each READ request and atomic in flight, oldest first
+  Psn una_;              // oldest PSN not acknowledged
+  Psn sent_limit_;       // one after the highest PSN ever sent
+  uint32_t next_ = 0;    // send queue index of the work request to transmit next
+  uint32_t offset_ = 0;  // its next packet
+  // Last PSN of each READ request and atomic in flight, oldest first; since the last time of going
+  // back, or with selective repeat all that are not answered.
+  std::vector<Psn> reads_;
   uint32_t ssn_ = 0;
   uint32_t credit_limit_ = 0;  // highest SSN a SEND may have; valid if credits_known_
   bool credits_known_ = false;
@@ -124,7 +150,8 @@ class Requester {
   bool failed_ahead_ = false;  // next_ cannot be sent; fails when it becomes the head
   WcStatus failed_status_ = WcStatus::kSuccess;
   Instant deadline_ = kNever;
-  std::vector<memory::Segment> segments_;  // scratch of gather()
+  std::unique_ptr<SelectiveRepeat> selective_;  // null: go-back-N
+  std::vector<memory::Segment> segments_;       // scratch of gather()
 };
 
 // SEND, WRITE, READ and the rest in groups the requester treats alike.

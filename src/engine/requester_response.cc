@@ -29,9 +29,9 @@ void Requester::take(Instant now, const RxPacket& packet) {
   }
   switch (info.operation) {
     case wire::Operation::kReadResponse:
-      return on_read_response(now, packet);
+      return selective_ ? on_answer(now, packet, info) : on_read_response(now, packet);
     case wire::Operation::kAtomicAcknowledge:
-      return on_atomic_response(now, packet);
+      return selective_ ? on_answer(now, packet, info) : on_atomic_response(now, packet);
     case wire::Operation::kAcknowledge:
       break;
     default:
@@ -82,6 +82,10 @@ void Requester::update_credits(const RxPacket& packet) {
 
 // Everything before `psn` is done, if no READ or atomic among it still waits for its own answer.
 bool Requester::acknowledge_before(Instant now, Psn psn) {
+  if (selective_) {
+    executed_before(now, psn);
+    return true;
+  }
   const SendQueue& queue = qp_.send_queue_;
   Psn reached = psn;
   for (uint32_t i = queue.head(); i != queue.tail() && queue.at(i).started; ++i) {
@@ -108,6 +112,7 @@ void Requester::advance(Instant now, Psn psn) {
   if (qp_.pacing_)
     qp_.pacing_->acknowledged(now, packets, static_cast<uint32_t>(payload_between(una_, psn)),
                               static_cast<uint32_t>(sent_limit_.distance(psn)));
+  if (selective_) forget_answers(psn);
   una_ = psn;
   while (!reads_.empty() && reads_.front().before(una_)) reads_.erase(reads_.begin());
   reload_retries();
@@ -162,20 +167,32 @@ void Requester::on_read_response(Instant now, const RxPacket& packet) {
     ++qp_.device_.counters().rx_bad_response;
     return;
   }
-  auto index = static_cast<uint32_t>(psn.distance(work.first_psn));
-  uint32_t bytes = qp_.packet_bytes();
-  uint32_t done = index * bytes;
-  uint32_t expected = is_read ? std::min(bytes, work.length - done) : 0;
-  if (packet.payload.length != expected || qp_.path_mtu_differs(packet, work.length)) {
-    qp_.explain(fmt::format(
-        "READ response PSN {:#x} carries {} bytes where {} belong; do both"
-        " ends use the same path MTU ({} here)?",
-        psn.value(), packet.payload.length, expected, path_mtu_bytes(qp_.attributes_.path_mtu)));
-    fail_head(now, WcStatus::kBadRespErr);
-    return;
-  }
-  if (expected > 0 && !place(now, work, done, packet.payload)) return;
+  if (!answer_fits(work, packet)) return refuse_answer(now, work, packet);
+  uint64_t done = static_cast<uint64_t>(psn.distance(work.first_psn)) * qp_.packet_bytes();
+  if (packet.payload.length > 0 && !place(now, work, done, packet.payload)) return;
   advance(now, psn + 1);
+}
+
+// What the response with this PSN must carry.
+uint32_t Requester::answer_bytes(const SendWork& work, Psn psn) const {
+  if (work.opcode != WrOpcode::kRdmaRead) return 0;
+  uint32_t bytes = qp_.packet_bytes();
+  return std::min(bytes, work.length - static_cast<uint32_t>(psn.distance(work.first_psn)) * bytes);
+}
+
+bool Requester::answer_fits(const SendWork& work, const RxPacket& packet) const {
+  return packet.payload.length == answer_bytes(work, packet.header.psn) &&
+         !qp_.path_mtu_differs(packet, work.length);
+}
+
+void Requester::refuse_answer(Instant now, const SendWork& work, const RxPacket& packet) {
+  Psn psn = packet.header.psn;
+  qp_.explain(
+      fmt::format("READ response PSN {:#x} carries {} bytes where {} belong; do both"
+                  " ends use the same path MTU ({} here)?",
+                  psn.value(), packet.payload.length, answer_bytes(work, psn),
+                  path_mtu_bytes(qp_.attributes_.path_mtu)));
+  fail_head(now, WcStatus::kBadRespErr);
 }
 
 void Requester::on_atomic_response(Instant now, const RxPacket& packet) {
@@ -230,6 +247,7 @@ void Requester::on_nak(Instant now, const RxPacket& packet) {
         fmt::format("NAK PSN sequence error from {}: a packet was lost, it expects PSN {:#x}"
                     " and gets everything from there again",
                     qp_.peer(), psn.value()));
+  if (selective_) return on_missing(now, packet);
   if (!acknowledge_before(now, psn) || waiting_rnr_) return;
   if (transmit_psn() == psn) return;  // went back already, nothing sent since
   // Linux's rxe answers the first packet of a refused message with an RNR NAK and the ones behind
@@ -278,12 +296,16 @@ void Requester::on_rnr(Instant now, const RxPacket& packet) {
   }
   waiting_rnr_ = excused_ = true;
   failed_ahead_ = false;
-  reads_.clear();
+  if (selective_)
+    selective_->repairing = selective_->probing = false;
+  else
+    reads_.clear();
   seek(packet.header.psn);
   deadline_ = now + rnr_timeout(packet.header.aeth.syndrome & syndrome::kValueMask);
 }
 
 void Requester::on_fatal_nak(Instant now, const RxPacket& packet) {
+  if (selective_ && defer_refusal(now, packet)) return;
   Counters& counters = qp_.device_.counters();
   ++qp_.counters_.naks_received;
   if (!acknowledge_before(now, packet.header.psn) || qp_.send_queue_.empty()) return;
@@ -327,8 +349,8 @@ void Requester::on_fatal_nak(Instant now, const RxPacket& packet) {
 
 // --- repair and failure
 
-// Sends again from `psn`, if a retry is left; else the oldest work request fails.
-bool Requester::go_back(Instant now, Psn psn, Loss how, const char* cause) {
+// False: none is left, and the oldest work request fails.
+bool Requester::spend_retry(Instant now, const char* cause) {
   const SendQueue& queue = qp_.send_queue_;
   if (queue.empty()) return false;
   if (retries_left_ == 0) {
@@ -345,6 +367,12 @@ bool Requester::go_back(Instant now, Psn psn, Loss how, const char* cause) {
     return false;
   }
   --retries_left_;
+  return true;
+}
+
+// Sends again from `psn`, if a retry is left.
+bool Requester::go_back(Instant now, Psn psn, Loss how, const char* cause) {
+  if (!spend_retry(now, cause)) return false;
   if (qp_.device_.options().loss_window) narrow();
   if (qp_.pacing_) qp_.pacing_->control().on_loss(now, how);
   repeat(now, psn);
@@ -354,7 +382,10 @@ bool Requester::go_back(Instant now, Psn psn, Loss how, const char* cause) {
 void Requester::repeat(Instant now, Psn psn) {
   ++qp_.counters_.retransmissions;
   failed_ahead_ = false;
-  reads_.clear();
+  if (selective_)
+    selective_->repairing = false;
+  else
+    reads_.clear();
   seek(psn);
   deadline_ = kNever;
   arm_timer(now);
@@ -362,6 +393,7 @@ void Requester::repeat(Instant now, Psn psn) {
 }
 
 void Requester::on_time(Instant now) {
+  if (selective_ && selective_->gap.due(now)) ask_for_answers(now);
   if (now < deadline_) return;
   deadline_ = kNever;
   if (waiting_rnr_) {
@@ -376,6 +408,7 @@ void Requester::on_time(Instant now) {
   // Try with one packet first: whoever lost the whole flight will lose it again, and losses that
   // come regularly would always meet the same packet.
   if (qp_.device_.options().loss_window) allowed_packets_ = 1;
+  if (selective_) selective_->probing = true;
   go_back(now, una_, Loss::kTimeout, "no acknowledgement within the timeout");
 }
 

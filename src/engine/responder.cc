@@ -15,6 +15,7 @@ void Responder::start(Psn expected, uint32_t depth) {
   started_ = true;
   expected_ = expected;
   resize(depth);
+  if (qp_.reorders()) reordered_ = std::make_unique<ReorderedRequests>(qp_.disorder());
 }
 
 SharedReceiveQueue* Responder::receive_source() const {
@@ -33,6 +34,14 @@ uint32_t Responder::response_packets(uint32_t length) const {
 }
 
 void Responder::receive(Instant now, const RxPacket& packet) {
+  if (!reordered_) return judge(now, packet);
+  if (packet.header.psn.after(expected_)) return hold(now, packet);
+  Psn before = expected_;
+  judge(now, packet);
+  release(now, before);
+}
+
+void Responder::judge(Instant now, const RxPacket& packet) {
   const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
   Verdict verdict = check(packet, info);
   if (verdict == Verdict::kExecute) verdict = execute(now, packet, info);
@@ -91,7 +100,7 @@ Verdict Responder::execute(Instant now, const RxPacket& packet, const wire::Opco
       info.operation != wire::Operation::kSend && info.operation != wire::Operation::kWrite;
   if (!answered && packet.header.ack_request && qp_.is_reliable()) {
     // The missing packet came before its NAK left. What came ahead of it was dropped all the same.
-    nak_sent_ = owes_sequence_nak() && !expected_.after(dropped_ahead_);
+    nak_sent_ = !reordered_ && owes_sequence_nak() && !expected_.after(dropped_ahead_);
     if (nak_sent_)
       queue_ack(syndrome::kNakSequence, expected_);
     else
@@ -273,6 +282,7 @@ void Responder::act(Instant now, const RxPacket& packet, Verdict verdict) {
       return;
     case Verdict::kRnrNak:
       nak_sent_ = true;  // what follows the refused message is silently dropped
+      if (reordered_) reordered_->clear();
       ++counters.send_rnr_err;
       ++qp_.counters_.rnr_sent;
       if (qp_.explaining())

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/psn.h"
+#include "engine/reorder.h"
 #include "engine/transfer.h"
 #include "engine/verbs.h"
 #include "engine/work_queue.h"
@@ -49,6 +50,9 @@ class Responder {
   void start(Psn expected, uint32_t depth);  // INIT -> RTR; depth = max_dest_rd_atomic
   void resize(uint32_t depth);               // SQD: max_dest_rd_atomic changed
   void receive(Instant now, const RxPacket& packet);
+  // Asks for what has been missing too long.
+  void on_time(Instant now);
+  Instant deadline() const { return reordered_ ? reordered_->gap.deadline() : kNever; }
   TransmitState transmit(Instant now, PacketSink& sink, uint32_t& budget);
   // The acknowledgements before the first response of another kind.
   TransmitState transmit_answers(PacketSink& sink, uint32_t& budget);
@@ -77,10 +81,11 @@ class Responder {
   };
   struct Response {
     enum Kind : uint8_t { kAcknowledge, kRead, kAtomic } kind = kAcknowledge;
-    uint8_t syndrome = 0;  // kAcknowledge
-    uint8_t resource = 0;  // kRead, kAtomic: whose answer it is
-    bool started = false;  // kRead: a packet of it was sent
-    Psn psn;               // of the (next) packet
+    uint8_t syndrome = 0;        // kAcknowledge
+    uint8_t resource = 0;        // kRead, kAtomic: whose answer it is
+    uint8_t missing_behind = 0;  // kAcknowledge, a sequence NAK: as in wire::Packet
+    bool started = false;        // kRead: a packet of it was sent
+    Psn psn;                     // of the (next) packet
     uint32_t msn = 0;
     uint32_t offset = 0;  // kRead: bytes before the next packet, from the saved operation's start
     uint32_t remaining = 0;
@@ -100,7 +105,13 @@ class Responder {
   Verdict deny(Verdict verdict, WcStatus local, std::string why);
   Verdict deny_absent(uint64_t address, uint64_t length);
 
+  // --- responder_reorder.cc: packets that overtook others
+  void hold(Instant now, const RxPacket& packet);
+  void release(Instant now, Psn before);
+  void ask_for_missing(Instant now);
+
   // --- responder.cc: execution
+  void judge(Instant now, const RxPacket& packet);
   Verdict execute(Instant now, const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict execute_send(const RxPacket& packet, const wire::OpcodeInfo& info);
   Verdict execute_write(const RxPacket& packet, const wire::OpcodeInfo& info);
@@ -120,7 +131,7 @@ class Responder {
   void answer_duplicate(const RxPacket& packet, const wire::OpcodeInfo& info);
   void answer_again(uint8_t resource, const wire::Packet& header);
   bool owes_sequence_nak();
-  void queue_ack(uint8_t syndrome, Psn psn);
+  void queue_ack(uint8_t syndrome, Psn psn, uint8_t missing_behind = 0);
   void queue_answer(uint8_t resource, Psn psn, uint32_t offset, uint32_t length);
   Response& response(uint32_t i) { return responses_[(response_head_ + i) % responses_.size()]; }
   Response* insert_response(Psn psn);
@@ -147,6 +158,8 @@ class Responder {
   SharedReceiveQueue* xrc_srq_ = nullptr;  // of the message in progress
   std::string why_;                        // the cause, for the explain log
   WcStatus local_status_ = WcStatus::kSuccess;
+
+  std::unique_ptr<ReorderedRequests> reordered_;  // null: go-back-N
 
   std::vector<Resource> resources_;
   uint8_t next_resource_ = 0;

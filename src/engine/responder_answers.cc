@@ -71,7 +71,7 @@ void Responder::erase_response(uint32_t i) {
   for (--response_count_; i < response_count_; ++i) response(i) = response(i + 1);
 }
 
-void Responder::queue_ack(uint8_t syndrome, Psn psn) {
+void Responder::queue_ack(uint8_t syndrome, Psn psn, uint8_t missing_behind) {
   Response* to = nullptr;
   if (response_count_ > 0) {
     // What is said later about a later PSN makes an earlier acknowledgement or NAK needless.
@@ -88,6 +88,7 @@ void Responder::queue_ack(uint8_t syndrome, Psn psn) {
   }
   to->kind = Response::kAcknowledge;
   to->syndrome = syndrome;
+  to->missing_behind = missing_behind;
   to->psn = psn;
   to->msn = msn_;
 }
@@ -191,6 +192,7 @@ void Responder::stop() {
   }
   if (!explained) response_count_ = 0;
   message_ = Message::kNone;
+  if (reordered_) reordered_->clear();
 }
 
 void Responder::forget(const SharedReceiveQueue* srq) {
@@ -257,6 +259,7 @@ bool Responder::send_answer(const Response& response, PacketSink& sink) {
       wire::make_opcode(transport_of(qp_.type()),
                         atomic ? wire::Opcode::kRcAtomicAcknowledge : wire::Opcode::kRcAcknowledge);
   packet.header.aeth = {atomic ? syndrome::kAck : response.syndrome, response.msn};
+  packet.header.missing_behind = response.missing_behind;
   if (atomic) {
     packet.header.aeth.syndrome |= credits();
     packet.header.atomic_original = resources_[response.resource].original;

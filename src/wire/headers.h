@@ -79,6 +79,7 @@ struct Bth {  // IBA 9.2
   static constexpr uint8_t kFecn = 0x80;  // in congestion
   static constexpr uint8_t kBecn = 0x40;
   static constexpr uint8_t kAckRequest = 0x80;  // in ack
+  static constexpr uint8_t kReservedMask = 0x7f;
 };
 
 struct RethWire {  // IBA 9.3.3

@@ -19,6 +19,7 @@ void read_bth(const Bth& bth, Packet& packet) {
   packet.becn = (bth.congestion & Bth::kBecn) != 0;
   packet.dest_qpn = bth.dest_qpn;
   packet.ack_request = (bth.ack & Bth::kAckRequest) != 0;
+  packet.missing_behind = bth.ack & Bth::kReservedMask;
   packet.psn = Psn(bth.psn);
 }
 
@@ -134,7 +135,8 @@ size_t emit_headers(const Packet& packet, uint8_t* to) {
   bth.congestion =
       static_cast<uint8_t>((packet.fecn ? Bth::kFecn : 0) | (packet.becn ? Bth::kBecn : 0));
   bth.dest_qpn = packet.dest_qpn;
-  bth.ack = packet.ack_request ? Bth::kAckRequest : 0;
+  bth.ack = static_cast<uint8_t>((packet.ack_request ? Bth::kAckRequest : 0) |
+                                 (packet.missing_behind & Bth::kReservedMask));
   bth.psn = packet.psn.value();
   uint8_t* at = store(to, bth);
   const OpcodeInfo& info = opcode_info(packet.opcode);

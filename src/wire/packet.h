@@ -46,6 +46,9 @@ struct Packet {
   uint8_t pad_count = 0;  // 0..3 pad bytes behind the payload on the wire
   uint8_t transport_version = 0;
   uint16_t pkey = 0xffff;
+  // The 7 bits behind AckReq, which the standard reserves: sent 0 and ignored, except in a NAK
+  // between ends that have agreed on selective repeat (decision 0008).
+  uint8_t missing_behind = 0;
   uint32_t dest_qpn = 0;  // 24 bits
   Psn psn;
 

@@ -112,6 +112,7 @@ void End::connect(End& a, End& b) {
     at.min_rnr_timer = self->pair_.rnr_timer;
     at.timeout = self->pair_.timeout;
     at.retry_cnt = at.rnr_retry = 7;
+    self->qp_->tolerate_disorder(self->plan_.disorder);
     using namespace engine;
     uint32_t init = kAttrState | kAttrPkeyIndex | kAttrPort;
     uint32_t rtr = kAttrState, rts = kAttrState | kAttrSqPsn;

@@ -98,10 +98,28 @@ Plan draw_plan(uint64_t seed) {
   return plan;
 }
 
+Plan draw_disorderly_plan(uint64_t seed) {
+  Plan plan = draw_plan(seed);
+  Prng prng(seed ^ 0x6f7665727461ull);
+  const uint32_t packets[] = {1, static_cast<uint32_t>(prng.between(2, 20)), 64, 512};
+  plan.disorder.packets = packets[prng.below(4)];
+  plan.disorder.wait = microseconds(static_cast<int64_t>(prng.between(5, 120)));
+  bool orderly = plan.period > 0 || plan.local;
+  if (!orderly && prng.below(2) == 0) {
+    Faults& f = plan.world.faults;
+    f.reorder_ppm = static_cast<uint32_t>(prng.below(500'000));
+    f.reorder_by = nanoseconds(static_cast<int64_t>(prng.between(500, 30'000)));
+    if (plan.weather == Weather::kClear) plan.weather = Weather::kReordered;
+  }
+  return plan;
+}
+
 std::string Plan::describe() const {
   std::string text =
       fmt::format("seed {}: {} mtu {} weather {} mistake {}", seed, local ? "local" : "wire", mtu(),
                   static_cast<int>(weather), static_cast<int>(mistake));
+  if (disorder.packets > 0)
+    text += fmt::format(" holds {} for {} us", disorder.packets, disorder.wait.ns() / 1000);
   for (const PairPlan& pair : pairs)
     text += fmt::format("; {} x{} depth {} rd {}{}{}", name(pair.type), pair.work, pair.depth,
                         pair.rd_atomic, pair.srq ? " srq" : "", pair.windows ? " mw" : "");

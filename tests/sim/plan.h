@@ -56,14 +56,21 @@ struct Plan {
   size_t period_from = 0;  // 0 or 1
   std::vector<PairPlan> pairs;
   Mistake mistake = Mistake::kNone;  // in pair 0, side 0
+  engine::ReorderSettings disorder;  // what the queue pairs have agreed on
 
   uint32_t mtu() const { return engine::path_mtu_bytes(mtu_code); }
   bool loses() const { return weather != Weather::kClear || world.lose_ppm > 0; }
   // Unreliable services may see messages twice or out of order.
-  bool disorders() const { return weather == Weather::kReordered || weather == Weather::kAll; }
+  bool disorders() const {
+    return weather == Weather::kReordered || weather == Weather::kAll ||
+           world.faults.reorder_ppm > 0;
+  }
   std::string describe() const;
 };
 
 Plan draw_plan(uint64_t seed);
+// The same plan for queue pairs that live with disorder: the wait, the window and rougher roads are
+// drawn beside it.
+Plan draw_disorderly_plan(uint64_t seed);
 
 }  // namespace verbena::sim::test

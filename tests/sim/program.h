@@ -15,7 +15,8 @@ namespace verbena::sim::test {
 class Program {
  public:
   // `log`: prints every packet and every explanation.
-  explicit Program(uint64_t seed, bool log = false);
+  explicit Program(const Plan& plan, bool log = false);
+  explicit Program(uint64_t seed, bool log = false) : Program(draw_plan(seed), log) {}
 
   // True when everything was as it must be; else failure() says what was not.
   bool run();

@@ -59,6 +59,7 @@ QueuePair* Rig::make(const RigOptions& o) {
   }
   QueuePair* made = *device.create_qp(init);
   if (o.control) made->congestion(o.control());
+  made->tolerate_disorder(o.disorder);
   RigOptions saved = options;
   options = o;
   for (QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {

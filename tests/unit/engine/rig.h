@@ -76,6 +76,7 @@ struct RigOptions {
   uint8_t lane = 0;
   DeviceOptions device{.seed = 7, .explain = true};
   std::function<std::unique_ptr<CongestionControl>()> control;  // of each queue pair made
+  ReorderSettings disorder;
 };
 
 class Rig {

@@ -44,6 +44,10 @@ class Pacing {
   bool window_open(uint32_t bytes) const {
     return in_flight_ == 0 || in_flight_ + bytes <= control_->window();
   }
+  // Whether a packet with `bytes` leaves no room for one with `next`.
+  bool closes_after(uint32_t bytes, uint32_t next) const {
+    return in_flight_ + bytes + next > control_->window();
+  }
   // After going back: what is sent again might be measured from its first time.
   void in_flight(uint64_t bytes) {
     in_flight_ = bytes;

@@ -250,6 +250,8 @@ Requester::Gate Requester::send_next(Instant now, SendWork& work, PacketSink& si
   if (qp_.pacing_ && asks && packet.header.psn == sent_limit_)
     qp_.pacing_->asked(now, packet.header.psn);
   sent(now, work, packets);
+  if (qp_.pacing_ && packet.header.ack_request && qp_.pacing_->control().window() != UINT64_MAX)
+    since_ack_request_ = 0;
   return Gate::kOpen;
 }
 
@@ -268,7 +270,7 @@ void Requester::build_message(const SendWork& work, TxPacket& packet, uint32_t& 
       qp_.is_reliable() &&
       (last || since_ack_request_ + 1 >= ack_interval_ || in_flight + 1 >= allowed_packets_ ||
        (selective_ && asks_what_is_missing(packet.header.psn)) ||
-       (qp_.pacing_ && !qp_.pacing_->window_open(payload_length + bytes)));
+       (qp_.pacing_ && qp_.pacing_->closes_after(payload_length, bytes)));
   if (is_write(work.opcode) && first)
     packet.header.reth = {work.target.remote.address, work.target.remote.rkey, work.length};
   if (last && (work.opcode == WrOpcode::kSendWithImm || work.opcode == WrOpcode::kRdmaWriteWithImm))

@@ -10,7 +10,10 @@ namespace verbena::engine {
 bool Requester::pace_admits(Instant now, const SendWork& work) {
   if (qp_.paced(now)) return false;
   if (!qp_.is_reliable() || needs_response(work.opcode)) return true;
-  return qp_.pacing_->window_open(payload_bytes(work, offset_, offset_ + 1));
+  // A window that shrank below what is in flight, none of which asks for an acknowledgement, would
+  // stay closed until the timeout: one more packet goes, and asks.
+  return since_ack_request_ > 0 ||
+         qp_.pacing_->window_open(payload_bytes(work, offset_, offset_ + 1));
 }
 
 // Payload of the packets `from` .. `to` - 1 of a SEND or WRITE.

@@ -388,7 +388,8 @@ void Requester::repeat(Instant now, Psn psn) {
     reads_.clear();
   seek(psn);
   deadline_ = kNever;
-  arm_timer(now);
+  // A pace may be slower than the timeout: the time of a packet that has not left does not run.
+  if (!qp_.pacing_) arm_timer(now);
   qp_.wake();
 }
 

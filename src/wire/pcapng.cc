@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kSectionHeader = 0x0a0d0d0a, kInterface = 1, kEnhancedPacket = 6;
 constexpr uint32_t kByteOrder = 0x1a2b3c4d;
 constexpr uint16_t kOptionEnd = 0, kUserApplication = 4;
-constexpr uint16_t kInterfaceName = 2, kInterfaceSpeed = 8, kTimeResolution = 9;
+constexpr uint16_t kInterfaceName = 2, kInterfaceSpeed = 8, kTimeResolution = 9, kFcsLength = 13;
 constexpr uint16_t kPacketFlags = 2;
 constexpr uint32_t kInbound = 1, kOutbound = 2;
 
@@ -71,6 +71,9 @@ void append_pcapng_begin(std::vector<uint8_t>& to, std::string_view application,
   put_option(to, kInterfaceName, interface_name.data(), interface_name.size());
   put_option(to, kInterfaceSpeed, &bits_per_second, sizeof(bits_per_second));
   put_option(to, kTimeResolution, &kPicoseconds, 1);
+  // Said aloud, or readers take the end of a trailer for an FCS.
+  const uint8_t no_fcs = 0;
+  put_option(to, kFcsLength, &no_fcs, 1);
   put_option(to, kOptionEnd, nullptr, 0);
   end_block(to, block);
 }

@@ -69,6 +69,9 @@ std::string hosts(Prng& prng, const char* congestion) {
       "timeout = {}\nretry_count = 7\n\n",
       one_of(prng, {"256B", "512B", "1KiB", "2KiB", "4KiB"}), congestion, prng.below(20),
       one_of(prng, {"none", "64KiB", "1MiB"}), prng.between(10, 12));
+  // More than the longest way takes without queues, or Swift slows down until next to nothing
+  // moves.
+  text += fmt::format("[host.swift]\nbase_target = \"{}us\"\n\n", prng.between(80, 200));
   if (prng.below(4) == 0)
     text += fmt::format("[host.h0.receive]\nrate = \"{}G\"\n\n", prng.between(2, 9));
   return text;

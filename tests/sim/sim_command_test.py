@@ -152,7 +152,7 @@ class Statuses(Sim):
                 (["incast.toml", "--set", "switch.ecn.mim=1"], r"switch\.ecn\.mim"),
                 (["incast.toml", "--set", "host.congestion=swift", "--set",
                   "workload.0.verb=read"],
-                 r"^verbena sim: incast\.toml: h0 answers a READ: nothing acknowledges READ"),
+                 r"^verbena sim: incast\.toml: h3 answers a READ: nothing acknowledges READ"),
                 (["incast.toml", "--set", "x"], r"^verbena sim: --set x: write KEY=VALUE$"),
                 (["incast.toml", "--seed", "many"], r"scenario\.seed"),
                 (["incast.toml", "--pcap", "h9=x"],
@@ -285,6 +285,20 @@ class Captures(Sim):
         ways = set(self.tshark("-r", "h.pcapng", "-T", "fields", "-e",
                                "frame.packet_flags_direction"))
         self.assertEqual(ways, {"0x00000001", "0x00000002"})
+
+
+    def test_telemetry_is_a_trailer(self):
+        self.sim("incast.toml", "-q", "--set", "host.congestion=hpcc", "--pcap", "s0:3=s.pcapng",
+                 "--set", "expect={}")
+        self.assertEqual(self.tshark("-r", "s.pcapng", "-Y", "_ws.malformed or "
+                                     "_ws.expert.severity >= 6291456"), [])
+        # To the receiver: one hop, of a port at 100 Gb/s (code 5). And back: the same 10 bytes.
+        out, back = (self.tshark("-r", "s.pcapng", "-Y", f"infiniband and ip.dst {which} 10.0.0.4",
+                                 "-T", "fields", "-e", "eth.trailer") for which in ("==", "!="))
+        self.assertEqual(len(out), 3 * 98)
+        self.assertTrue(back)
+        for trailer in out + back:
+            self.assertRegex(trailer.replace(":", ""), "^1[0-9a-f]{3}5[0-9a-f]{15}$")
 
 
 class Sweeps(Sim):

@@ -11,6 +11,7 @@ DATA = os.path.join(HERE, "data")
 # The HPCC simulator's clock cuts serialisation to whole nanoseconds (83 for 83.84): its goodput
 # is that much too high.
 CLOCK = {"100G": 83 / 83.84, "40G": 209 / 209.6}
+HPCC_CLOCK = 87 / 87.2  # at 100G; its packets have 42 bytes of telemetry, whatever the way
 
 # Column dcqcn_paper and sigcomm15 of the reference runs, as changes of column dcqcn.
 PAPER = 'dce_tcp_rtt = "50us"\nrate_reduce_monitor_period = "50us"\nrpg_time_reset = "55us"\n'
@@ -42,9 +43,14 @@ def head(milliseconds, warm_up, profile=True):
             + ('profile = "hpcc-ns3"\n' if profile else ""))
 
 
-def host(mode):
+def host(mode, links):
+    """`links`: the longest way, by which HPCC's round trip is set: 2 us and 1000 bytes for each."""
     if mode == "none":
         return '[host]\ncongestion = "none"\n'
+    if mode == "hpcc":
+        return ('[host]\ncongestion = "hpcc"\nheader_bytes = 90\nack_bytes = 102\n'
+                'ack_priority = "same"\n[host.hpcc]\nmax_stage = 0\nadditive_rate = "40M"\n'
+                f'min_rate = "1G"\nbase_round_trip = "{links * 2080}ns"\n')
     changes = MODES[mode]
     return '[host]\ncongestion = "dcqcn"\n' + (
         f'[host.dcqcn]\nprofile = "hpcc-ns3"\n{changes}' if changes else "")
@@ -53,7 +59,7 @@ def host(mode):
 def star(senders, mode, milliseconds, rate="100G", switch=""):
     return (head(milliseconds, milliseconds / 2)
             + f'[topology]\nkind = "star"\nhosts = {senders + 1}\nrate = "{rate}"\n{switch}'
-            + host(mode)
+            + host(mode, 2)
             + f'[[workload]]\nkind = "long"\nfrom = "0-{senders - 1}"\nto = {senders}\n')
 
 
@@ -64,13 +70,14 @@ def victim(mode, more, milliseconds=30):
     flows = "".join(f'[[flow]]\nname = "h{a} to h{b}"\nfrom = "h{a}"\nto = "h{b}"\n'
                     for a, b in [(0, 3), (1, 3), (2, 4)] + [(5 + i, 3) for i in range(more)])
     return (head(milliseconds, milliseconds / 2)
-            + '[topology]\nkind = "links"\nswitches = ["left", "right"]\n' + host(mode)
+            + '[topology]\nkind = "links"\nswitches = ["left", "right"]\n' + host(mode, 3)
             + '[[link]]\na = "left"\nb = "right"\n' + links + flows)
 
 
 def fat_tree(mode, seed=1):
     return (f'[scenario]\nprofile = "hpcc-ns3"\nseed = {seed}\n'
-            f'[topology]\nkind = "fat-tree"\nk = 4\n[switch]\nhash_seed = {seed}\n' + host(mode)
+            f'[topology]\nkind = "fat-tree"\nk = 4\n[switch]\nhash_seed = {seed}\n'
+            + host(mode, 6)
             + '[[workload]]\nkind = "list"\nfile = "'
             + os.path.join(DATA, "flows_ft4_ws30.csv") + '"\n')
 
@@ -78,7 +85,7 @@ def fat_tree(mode, seed=1):
 def ring(mode, megabytes, milliseconds=20):
     return (head(milliseconds, milliseconds / 2)
             + f'[topology]\nkind = "ring"\nswitches = 5\n[switch]\nbuffer = "{megabytes}MiB"\n'
-            + host(mode) + '[[workload]]\nkind = "shift"\nstep = 2\n')
+            + host(mode, 4) + '[[workload]]\nkind = "shift"\nstep = 2\n')
 
 
 # Queue in KB at the fluid model's fixed point for packets of 1106 bytes, by flows: what

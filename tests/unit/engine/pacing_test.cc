@@ -144,6 +144,59 @@ TEST(Pacing, TheWindowBoundsPayloadBytes) {
   EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_WRITE_LAST 105")) << "one may always go";
 }
 
+TEST(Pacing, TheOnlyPacketOfAWindowAsks) {
+  RigOptions options = scripted();
+  options.device.port_bits_per_second = 1;
+  Rig rig(options);
+  script(rig).limit = 256;
+  rig.write(3 * 256);
+  auto sent = rig.transmit();
+  ASSERT_THAT(summary(sent), ElementsAre("RC_WRITE_FIRST 100"));
+  EXPECT_TRUE(sent[0].header.ack_request);
+}
+
+// Five packets that do not ask are in flight when the window becomes one: without another that asks
+// they would wait for the timeout.
+TEST(Pacing, AWindowThatShrinksUnderPacketsThatDoNotAskLetsOneGo) {
+  RigOptions options = scripted();
+  options.device.port_bits_per_second = 1;
+  options.device.ack_interval = 8;
+  Rig rig(options);
+  script(rig).limit = 20 * 256;
+  rig.write(12 * 256);
+  rig.sink.room = 5;
+  auto sent = rig.transmit();
+  ASSERT_THAT(sent, SizeIs(5));
+  for (const Sent& s : sent) EXPECT_FALSE(s.header.ack_request);
+  rig.sink.room = UINT32_MAX;
+  script(rig).limit = 256;
+  sent = rig.transmit();
+  ASSERT_THAT(summary(sent), ElementsAre("RC_WRITE_MIDDLE 105"));
+  EXPECT_TRUE(sent[0].header.ack_request);
+  EXPECT_THAT(rig.transmit(), IsEmpty());
+  rig.ack(105);
+  EXPECT_THAT(summary(rig.transmit()), ElementsAre("RC_WRITE_MIDDLE 106"));
+}
+
+// The pace may be slower than the timeout.
+TEST(Pacing, TheTimeoutRunsFromWhenTheRepeatedPacketLeaves) {
+  RigOptions options = scripted();
+  Rig rig(options);
+  script(rig).before = script(rig).after = 10'000;  // 300 bytes take 240 ms
+  rig.write(256);
+  EXPECT_THAT(rig.transmit(), SizeIs(1));
+  rig.pass(ack_timeout(14));  // 67 ms
+  EXPECT_EQ(rig.counters().local_ack_timeout_err, 1u);
+  EXPECT_THAT(rig.transmit(), IsEmpty());
+  rig.pass(ack_timeout(14));
+  EXPECT_EQ(rig.counters().local_ack_timeout_err, 1u) << "nothing has left since";
+  rig.pass(ack_timeout(14));
+  rig.pass(ack_timeout(14));
+  EXPECT_THAT(rig.transmit(), SizeIs(1));
+  rig.pass(ack_timeout(14));
+  EXPECT_EQ(rig.counters().local_ack_timeout_err, 2u);
+}
+
 TEST(Pacing, GoingBackCountsTheFlightAnew) {
   RigOptions options = scripted();
   options.device.port_bits_per_second = 1;

@@ -13,6 +13,7 @@
 namespace verbena::sim {
 namespace {
 
+using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -114,6 +115,61 @@ TEST(Capture, WholeFramesWithTheRightChecksumAtTheirTimes) {
   EXPECT_EQ(wire::icrc_of(*frame), wire::icrc_carried(*frame));
   EXPECT_EQ(wire::parse(frame->udp_payload).packet.opcode, wire::Opcode::kRcAcknowledge);
   EXPECT_GT(last.time, 4'000'000u);
+}
+
+std::vector<uint8_t> end_of(const Record& record, size_t bytes) {
+  return {record.frame.end() - static_cast<ptrdiff_t>(bytes), record.frame.end()};
+}
+
+scenario::Scenario with_hpcc(std::string_view more = "") {
+  std::string text(kThreePackets);
+  text.replace(text.find("none"), 4, "hpcc");
+  return parsed(text.append(more));
+}
+
+// The first frame leaves h0 with 2 bytes more (1104 and 20 of gap, 80 ps each), is at the switch a
+// microsecond later, at 1089.92 ns, and leaves it with 8 more: port 3, an empty queue, nothing
+// sent.
+TEST(Capture, TelemetryTakesItsBytesOnTheLink) {
+  Experiment experiment(with_hpcc());
+  const std::vector<Record> seen = captured(experiment, "s0:1");
+  ASSERT_GE(seen.size(), 3u);
+  EXPECT_EQ(seen[0].time, 1'089'920u);
+  EXPECT_EQ(seen[1].time, 1'089'920u + (1112 + 20) * 80) << "longer than it came in";
+  EXPECT_EQ(seen[0].frame.size(), 1112u - 4);
+  EXPECT_THAT(end_of(seen[0], 10),
+              ElementsAre(0x10, 0x03, 0x50, 0x00, 0x44, 0x10, 0x00, 0x00, 0x00, 0x00));
+  // The second: at 1180 ns, after 1112 bytes: 8 units of 128.
+  EXPECT_THAT(end_of(seen[1], 10),
+              ElementsAre(0x10, 0x03, 0x50, 0x00, 0x49, 0xc0, 0x00, 0x08, 0x00, 0x00));
+  auto frame = wire::parse_ethernet(seen[0].frame);
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(wire::icrc_of(*frame), wire::icrc_carried(*frame));
+  EXPECT_EQ(wire::parse(frame->udp_payload).payload.size(), 1024u);
+  EXPECT_EQ(frame->ip4.tos, 26 << 2) << "nobody hears marks";
+}
+
+TEST(Capture, AcknowledgementsBringTelemetryBack) {
+  Experiment experiment(with_hpcc());
+  const Record first_answer = [&] {
+    for (Record& record : captured(experiment, "h0"))
+      if (!record.outbound) return record;
+    return Record{};
+  }();
+  auto frame = wire::parse_ethernet(first_answer.frame);
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(wire::parse(frame->udp_payload).packet.opcode, wire::Opcode::kRcAcknowledge);
+  EXPECT_EQ(first_answer.frame.size(), 62u + 10);
+  EXPECT_THAT(end_of(first_answer, 10),
+              ElementsAre(0x10, 0x03, 0x50, 0x00, 0x44, 0x10, 0x00, 0x00, 0x00, 0x00));
+}
+
+TEST(Capture, ASwitchWithoutTelemetryAddsNone) {
+  Experiment experiment(with_hpcc("[switch]\ntelemetry = false\n"));
+  const std::vector<Record> seen = captured(experiment, "s0:1");
+  ASSERT_GE(seen.size(), 3u);
+  EXPECT_EQ(seen[0].frame.size(), 1104u - 4);
+  EXPECT_THAT(end_of(seen[0], 2), ElementsAre(0, 0));
 }
 
 // Two senders into one port whose group stops at once: the switch's frames are PFC.

@@ -40,11 +40,13 @@ TEST(Pcapng, BeginsWithASectionAndItsInterface) {
   EXPECT_EQ(word(file, i + 28), 8u << 16 | 8u);  // if_speed
   EXPECT_EQ(word(file, i + 32), 1'215'752'192u);
   EXPECT_EQ(word(file, i + 36), 23u);
-  EXPECT_EQ(word(file, i + 40), 1u << 16 | 9u);  // if_tsresol
-  EXPECT_EQ(word(file, i + 44), 12u);            // 10^-12 s
-  EXPECT_EQ(word(file, i + 48), 0u);
-  EXPECT_EQ(word(file, i + 52), file.size() - section);
-  EXPECT_EQ(file.size(), i + 56);
+  EXPECT_EQ(word(file, i + 40), 1u << 16 | 9u);   // if_tsresol
+  EXPECT_EQ(word(file, i + 44), 12u);             // 10^-12 s
+  EXPECT_EQ(word(file, i + 48), 1u << 16 | 13u);  // if_fcslen
+  EXPECT_EQ(word(file, i + 52), 0u);
+  EXPECT_EQ(word(file, i + 56), 0u);
+  EXPECT_EQ(word(file, i + 60), file.size() - section);
+  EXPECT_EQ(file.size(), i + 64);
 }
 
 TEST(Pcapng, AFrameIsPaddedAndSaysItsWay) {

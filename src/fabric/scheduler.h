@@ -21,7 +21,7 @@ class Scheduler {
     for (uint32_t q = 0; q < kPriorities; ++q) {
       if (queues[q].strict) strict_ |= static_cast<uint8_t>(1u << q);
       quantum_[q] = static_cast<int32_t>(
-          std::max<uint64_t>(1, queues[q].weight * uint64_t{kRoundBytes} / heaviest));
+          std::max<uint64_t>(1, queues[q].weight * uint64_t{kRoundBytes} * kScale / heaviest));
     }
   }
 
@@ -36,7 +36,7 @@ class Scheduler {
       if ((ready >> turn_ & 1) != 0) {
         if (arrived_) deficit_[turn_] += quantum_[turn_];
         arrived_ = false;
-        auto length = static_cast<int32_t>(bytes(turn_));
+        auto length = static_cast<int32_t>(bytes(turn_) * kScale);
         if (deficit_[turn_] >= length) {
           deficit_[turn_] -= length;
           return turn_;
@@ -53,6 +53,7 @@ class Scheduler {
   // What the heaviest queue may send in one round: more than a frame, so that a round mostly serves
   // somebody, and little enough that queues alternate often.
   static constexpr uint32_t kRoundBytes = 4096;
+  static constexpr uint32_t kScale = 64;  // deficits count parts of a byte: small shares are exact
 
   uint8_t strict_ = 0;
   uint8_t turn_ = 0;

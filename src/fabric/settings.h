@@ -34,7 +34,7 @@ struct EcnSettings {
 struct QueueSettings {
   EcnSettings ecn;
   bool strict = false;  // before all DWRR queues; among strict ones the higher number first
-  uint32_t weight = 1;  // DWRR share, 1..100 000
+  uint32_t weight = 1;  // DWRR share, 1..1000
   // Egress threshold: tail drop above it. kNoLimit for lossless queues.
   uint64_t max_bytes = kNoLimit;
   double alpha = 0;  // of the free shared buffer, for lossy queues; 0: max_bytes alone

@@ -43,7 +43,7 @@ Result<uint64_t> Csv::number(const Row& row, int column, uint64_t most) const {
   return value;
 }
 
-Result<Csv> parse_csv(std::string file, std::string_view text) {
+Result<Csv> parse_csv(std::string file, std::string_view text, size_t most) {
   Csv csv;
   csv.file = std::move(file);
   int number = 0;
@@ -59,6 +59,8 @@ Result<Csv> parse_csv(std::string file, std::string_view text) {
     } else if (cells.size() != csv.columns.size()) {
       return fail(EINVAL, fmt::format("{}:{}: {} cells under {} column names", csv.file, number,
                                       cells.size(), csv.columns.size()));
+    } else if (csv.rows.size() == most) {
+      return fail(EINVAL, fmt::format("{}:{}: {} rows are the most", csv.file, number, most));
     } else {
       csv.rows.push_back({number, std::move(cells)});
     }

@@ -24,8 +24,8 @@ struct Csv {
   Result<uint64_t> number(const Row& row, int column, uint64_t most) const;
 };
 
-// EINVAL: no line of names, or a row with another number of cells. Empty lines and lines that begin
-// with '#' are passed over; quotes mean nothing.
-Result<Csv> parse_csv(std::string file, std::string_view text);
+// EINVAL: no line of names, a row with another number of cells, more than `most` rows. Empty lines
+// and lines that begin with '#' are passed over; quotes mean nothing.
+Result<Csv> parse_csv(std::string file, std::string_view text, size_t most);
 
 }  // namespace verbena::scenario

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <optional>
@@ -93,6 +94,8 @@ Result<SizeCdf> SizeCdf::parse(std::string_view text) {
       return fail(EINVAL, fmt::format("line {}: the first percent must be 0", number));
     if (point.share > kAll || point.bytes > kMostSize)
       return fail(EINVAL, fmt::format("line {}: above 100 percent, or 2^50 bytes", number));
+    if (points.size() == kMostPoints)
+      return fail(EINVAL, fmt::format("line {}: {} points are the most", number, kMostPoints));
     points.push_back(point);
   }
   if (points.size() < 2 || points.back().share != kAll)
@@ -102,9 +105,9 @@ Result<SizeCdf> SizeCdf::parse(std::string_view text) {
 
 uint64_t SizeCdf::sample(Prng& prng) const {
   const uint64_t at = prng.below(kAll);
-  size_t i = 1;
-  while (points_[i].share <= at) ++i;
-  const Point &low = points_[i - 1], &high = points_[i];
+  const auto above = std::upper_bound(points_.begin() + 1, points_.end(), at,
+                                      [](uint64_t a, const Point& p) { return a < p.share; });
+  const Point &low = *(above - 1), &high = *above;
   const auto rise = static_cast<unsigned __int128>(high.bytes - low.bytes) * (at - low.share);
   const uint64_t bytes = low.bytes + static_cast<uint64_t>(rise / (high.share - low.share));
   return bytes == 0 ? 1 : bytes;

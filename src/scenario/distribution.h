@@ -15,6 +15,7 @@ namespace verbena::scenario {
 class SizeCdf {
  public:
   static constexpr uint64_t kAll = 100'000'000;  // a share of 100 %
+  static constexpr size_t kMostPoints = 100'000;
   struct Point {
     uint64_t bytes = 0;
     uint64_t share = 0;  // of kAll: of sizes up to `bytes`

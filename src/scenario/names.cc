@@ -9,6 +9,8 @@
 namespace verbena::scenario {
 namespace {
 
+constexpr size_t kMostNamed = 100'000;  // in a list, again and again
+
 std::optional<uint32_t> plain_number(std::string_view text) {
   uint32_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -37,6 +39,8 @@ int64_t NodeNames::host(const std::string& name) const {
 Result<std::vector<uint32_t>> NodeNames::hosts(const std::vector<std::string>& list) const {
   std::vector<uint32_t> hosts;
   for (const std::string& item : list) {
+    if (hosts.size() > kMostNamed)
+      return fail(EINVAL, fmt::format("more than {} hosts are named", kMostNamed));
     if (const int64_t one = host(item); one >= 0) {
       hosts.push_back(static_cast<uint32_t>(one));
       continue;

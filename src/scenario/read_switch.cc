@@ -152,7 +152,8 @@ Status read_ports(Reader& in, const toml::table& table, const std::string& path,
     const auto one = in.table(node, full);
     if (!one) return tl::unexpected(one.error());
     uint32_t number = UINT32_MAX;
-    std::from_chars(name.data(), name.data() + name.size(), number);
+    const char* end = name.data() + name.size();
+    if (std::from_chars(name.data(), end, number).ptr != end) number = UINT32_MAX;
     bool any = false;
     for (uint32_t i = 0; i < ends.size(); ++i) {
       if (i != number && topology.nodes[ends[i].peer].name != name) continue;

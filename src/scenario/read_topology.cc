@@ -3,6 +3,9 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <set>
+#include <unordered_set>
+#include <utility>
 
 #include "scenario/csv.h"
 #include "scenario/schema.h"
@@ -94,8 +97,9 @@ Status links_of_file(Reader& in, const TopologyForm& form, const Link& usual,
   const std::string path = path_beside(in.file(), form.file);
   const auto text = read_text_file(path, kMostLinkFile);
   if (!text) return in.error({"topology.file"}, text.error().message);
-  const auto csv = parse_csv(path, *text);
+  const auto csv = parse_csv(path, *text, kMaxLinks);
   if (!csv) return in.error({"topology.file"}, csv.error().message);
+  std::unordered_set<std::string> known(switches.begin(), switches.end());
   const int which = csv->column("topology"), a = csv->column("node_a"), b = csv->column("node_b"),
             rate = csv->column("rate_gbps"), delay = csv->column("delay_ns"),
             a_switch = csv->column("a_is_switch"), b_switch = csv->column("b_is_switch");
@@ -111,8 +115,7 @@ Status links_of_file(Reader& in, const TopologyForm& form, const Link& usual,
     for (const auto& [name, flag] : {std::pair{link.a, a_switch}, {link.b, b_switch}}) {
       const auto is_switch = csv->number(row, flag, 1);
       if (!is_switch) return in.error({"topology.file"}, is_switch.error().message);
-      if (*is_switch && std::find(switches.begin(), switches.end(), name) == switches.end())
-        switches.push_back(name);
+      if (*is_switch && known.insert(name).second) switches.push_back(name);
     }
     if (rate >= 0) {
       const auto gbps = csv->number(row, rate, 10'000);
@@ -140,17 +143,20 @@ Status named_links(Reader& in, const toml::table& root, const Link& usual,
                    std::vector<NamedLink>& links) {
   const auto tables = in.tables(root, "link");
   if (!tables) return tl::unexpected(tables.error());
+  std::set<std::pair<std::string, std::string>> joined;
+  for (const NamedLink& known : links) joined.insert(std::minmax(known.a, known.b));
   for (size_t i = 0; i < tables->size(); ++i) {
     const toml::table& table = *(*tables)[i];
     const std::string path = fmt::format("link.{}", i);
     const auto form = read_link(in, table, path);
     if (!form) return tl::unexpected(form.error());
-    for (const NamedLink& known : links)
-      if ((known.a == form->a && known.b == form->b) || (known.a == form->b && known.b == form->a))
-        return in.error(table.source(), path,
-                        fmt::format("{} and {} are joined already; for more links between them "
-                                    "write count = 2",
-                                    form->a, form->b));
+    if (!joined.insert(std::minmax(form->a, form->b)).second)
+      return in.error(table.source(), path,
+                      fmt::format("{} and {} are joined already; for more links between them "
+                                  "write count = 2",
+                                  form->a, form->b));
+    if (links.size() + form->count > kMaxLinks)
+      return in.error(table.source(), path, fmt::format("{} links are the most", kMaxLinks));
     NamedLink link{form->a, form->b, usual};
     if (auto good = shape_link(in, path, *form, link.link); !good) return good;
     links.insert(links.end(), form->count, link);
@@ -181,20 +187,17 @@ Status change_links(Reader& in, const toml::table& root, Topology& topology) {
   const auto tables = in.tables(root, "link");
   if (!tables) return tl::unexpected(tables.error());
   const NodeNames names(topology);
+  const LinksBetween between(topology);
   for (size_t i = 0; i < tables->size(); ++i) {
     const std::string path = fmt::format("link.{}", i);
     const auto form = read_link(in, *(*tables)[i], path);
     if (!form) return tl::unexpected(form.error());
     if (form->count != 1)
       return in.error({path + ".count"}, "only with kind = \"links\"; see parallel");
-    const int64_t a = names.node(form->a), b = names.node(form->b);
-    bool found = false;
-    for (Link& link : topology.links) {
-      if (!(link.a == a && link.b == b) && !(link.a == b && link.b == a)) continue;
-      found = true;
-      if (auto good = shape_link(in, path, *form, link); !good) return good;
-    }
-    if (!found)
+    const auto& found = between.find(names.node(form->a), names.node(form->b));
+    for (uint32_t link : found)
+      if (auto good = shape_link(in, path, *form, topology.links[link]); !good) return good;
+    if (found.empty())
       return in.error((*tables)[i]->source(), path,
                       fmt::format("no link joins {} and {} in this topology", form->a, form->b));
   }

@@ -10,6 +10,13 @@ namespace {
 
 constexpr size_t kMostFlowFile = 256 << 20;
 
+// Every flow has a copy.
+Status short_name(const Reader& in, const std::string& path, const std::string& name) {
+  constexpr size_t kMost = 64;
+  if (name.size() <= kMost) return {};
+  return in.error({path}, fmt::format("has {} bytes; {} are the most", name.size(), kMost));
+}
+
 Status read_flow(Reader& in, const toml::table& table, const std::string& path,
                  const NodeNames& names, std::unordered_map<std::string, uint32_t>& named,
                  std::vector<Flow>& flows) {
@@ -26,6 +33,8 @@ Status read_flow(Reader& in, const toml::table& table, const std::string& path,
       return in.error({join_path(path, key)},
                       fmt::format("\"{}\" is no host; {}", name, hint(name, names.words(false))));
   }
+  for (const auto& [key, name] : {std::pair{"name", &form.name}, {"group", &form.group}})
+    if (auto good = short_name(in, join_path(path, key), *name); !good) return good;
   Flow& flow = form.flow;
   flow.source = static_cast<uint32_t>(names.host(form.from));
   flow.destination = static_cast<uint32_t>(names.host(form.to));
@@ -56,15 +65,16 @@ Status listed_flows(const Reader& in, const std::string& at, const std::string& 
                     const NodeNames& names, const Workload& usual, std::vector<Flow>& flows) {
   const auto text = read_text_file(path, kMostFlowFile);
   if (!text) return in.error({at}, text.error().message);
-  const auto csv = parse_csv(path, *text);
+  const auto csv = parse_csv(path, *text, kMaxFlows);
   if (!csv) return in.error({at}, csv.error().message);
   const int from = csv->column("src"), to = csv->column("dst"), size = csv->column("size_B"),
             start = csv->column("start_ns");
   if (from < 0 || to < 0 || size < 0 || start < 0)
     return in.error({at},
                     fmt::format("{} lacks one of the columns src, dst, size_B, start_ns", path));
-  if (csv->rows.size() > kMaxFlows)
-    return in.error({at}, fmt::format("{} flows; {} are the most", csv->rows.size(), kMaxFlows));
+  if (flows.size() + csv->rows.size() > kMaxFlows)
+    return in.error({at}, fmt::format("{} flows; {} in all are the most",
+                                      flows.size() + csv->rows.size(), kMaxFlows));
   for (const Csv::Row& row : csv->rows) {
     Flow flow;
     for (const auto& [column, host] : {std::pair{from, &flow.source}, {to, &flow.destination}}) {
@@ -129,6 +139,7 @@ Status read_workload(Reader& in, const toml::table& table, const std::string& pa
   bind_keys(bound, workload_keys(), workload);
   bind_keys(bound, kind.keys, workload);
   if (auto good = in.read(table, path, bound); !good) return good;
+  if (auto good = short_name(in, join_path(path, "name"), form.name); !good) return good;
   workload.name = form.name.empty() ? std::string(kind.name) : form.name;
   for (const auto& [key, list, hosts] :
        {std::tuple{"from", &form.from, &workload.from}, {"to", &form.to, &workload.to}}) {
@@ -158,20 +169,32 @@ Status read_workload(Reader& in, const toml::table& table, const std::string& pa
 }
 
 Status link_event(const Reader& in, const std::string& path, const EventForm& form,
-                  const NodeNames& names, Topology& topology) {
-  const int64_t a = names.node(form.a), b = names.node(form.b);
-  bool found = false;
-  for (Link& link : topology.links) {
-    if (!(link.a == a && link.b == b) && !(link.a == b && link.b == a)) continue;
-    found = true;
+                  const NodeNames& names, const LinksBetween& between, Topology& topology) {
+  const auto& found = between.find(names.node(form.a), names.node(form.b));
+  for (uint32_t number : found) {
+    Link& link = topology.links[number];
     link.changes.push_back({form.at, false});
     if (form.until != fabric::kForever) link.changes.push_back({form.until, true});
-    const auto earlier = [](const Link::Change& x, const Link::Change& y) { return x.at < y.at; };
-    std::stable_sort(link.changes.begin(), link.changes.end(), earlier);
   }
-  if (!found)
+  if (found.empty())
     return in.error({path + ".b", path + ".a", path + ".kind"},
                     fmt::format("no link joins \"{}\" and \"{}\"", form.a, form.b));
+  return {};
+}
+
+// A chain of flows adds its starts up; what begins after a day is a mistake, after a hundred days
+// no number.
+Status latest_start(const Reader& in, const std::vector<Flow>& flows) {
+  constexpr Time kLatest = 24 * 3600 * fabric::kSecond;
+  std::vector<Time> latest(flows.size());
+  for (size_t i = 0; i < flows.size(); ++i) {
+    for (uint32_t before : flows[i].after) latest[i] = std::max(latest[i], latest[before]);
+    latest[i] += flows[i].start;
+    if (latest[i] > kLatest)
+      return in.error({"flow.0.start", "workload.0.start", "workload.0.kind"},
+                      fmt::format("flow {} of all would begin after more than a day, at {}", i,
+                                  format_time(latest[i])));
+  }
   return {};
 }
 
@@ -210,13 +233,14 @@ Status read_traffic(Reader& in, const toml::table& root, Scenario& scenario) {
                                   seeds.next(), scenario);
         !good)
       return good;
-  return {};
+  return latest_start(in, scenario.flows);
 }
 
 Status read_events(Reader& in, const toml::table& root, Scenario& scenario) {
   const auto tables = in.tables(root, "event");
   if (!tables) return tl::unexpected(tables.error());
   const NodeNames names(scenario.topology);
+  const LinksBetween between(scenario.topology);
   for (size_t i = 0; i < tables->size(); ++i) {
     const std::string path = fmt::format("event.{}", i);
     EventForm form;
@@ -228,10 +252,13 @@ Status read_events(Reader& in, const toml::table& root, Scenario& scenario) {
           {path + ".until", path + ".at"},
           fmt::format("is {}, not after at = {}", format_time(form.until), format_time(form.at)));
     auto good = form.kind == EventForm::kLinkDown
-                    ? link_event(in, path, form, names, scenario.topology)
+                    ? link_event(in, path, form, names, between, scenario.topology)
                     : storm_event(in, path, form, names, scenario);
     if (!good) return good;
   }
+  for (Link& link : scenario.topology.links)
+    std::stable_sort(link.changes.begin(), link.changes.end(),
+                     [](const Link::Change& a, const Link::Change& b) { return a.at < b.at; });
   return {};
 }
 

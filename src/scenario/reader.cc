@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kLongestWord = 64;  // that a spelling is looked for
 constexpr size_t kListed = 24;       // words that a message lists
+constexpr size_t kMostText = 4096;
 
 // What to write: an example of the kind.
 std::string_view example(Kind kind) {
@@ -134,7 +135,11 @@ Result<Value> Reader::value(const toml::node& node, const std::string& path,
       if (const auto flag = node.value_exact<bool>()) return Value{.flag = *flag};
       break;
     case Kind::kText:
-      if (auto text = node.value_exact<std::string>()) return Value{.text = *text};
+      if (auto text = node.value_exact<std::string>()) {
+        if (text->size() <= kMostText) return Value{.text = *text};
+        return error(node.source(), path,
+                     fmt::format("has {} bytes; {} are the most", text->size(), kMostText));
+      }
       break;
     case Kind::kCount:
       if (const auto n = node.value_exact<int64_t>())

@@ -128,7 +128,7 @@ const std::vector<Key<fabric::QueueSettings>>& queue_keys() {
   using Q = fabric::QueueSettings;
   static const std::vector<Key<Q>> kKeys = {
       flag_key("strict", &Q::strict, "before all others; the higher number first"),
-      count_key("weight", &Q::weight, 1, 100'000, "share of what the strict ones leave"),
+      count_key("weight", &Q::weight, 1, 1000, "share of what the strict ones leave"),
       or_word(bytes_key("max", &Q::max_bytes, kMostQueue, "tail drop above"), "none", &Q::max_bytes,
               fabric::kNoLimit),
       real_key("alpha", Kind::kNumber, &Q::alpha, 0, 1000,

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -45,6 +46,9 @@ const std::vector<ShapeKind>& shape_kinds();
 // Fabrics of more nodes or links than these are refused.
 inline constexpr uint32_t kMaxNodes = 20'000;
 inline constexpr uint32_t kMaxLinks = 200'000;
+// A switch keeps a number for each pair of its ports.
+inline constexpr uint32_t kMaxPorts = 4096;
+inline constexpr uint64_t kMaxPortPairs = uint64_t{1} << 28;  // of all switches: 1 GiB
 
 // Counts that are 0 get their usual value. EINVAL: unknown kind, a count out of range or one that
 // the kind does not have, counts that do not fit together, too large.
@@ -69,7 +73,7 @@ Result<Topology> topology_of_links(std::span<const NamedLink> links,
                                    std::span<const std::string> switches);
 
 // EINVAL: a host without a link or with more than one, hosts that cannot reach each other, a link
-// from a node to itself, too many nodes or links.
+// from a node to itself, too many nodes or links, a switch of too many ports.
 Result<void> check_topology(const Topology& topology);
 
 // Ports of a node are numbered in the order of its links.
@@ -78,5 +82,16 @@ struct PortEnd {
   uint32_t peer = 0;  // node
 };
 std::vector<std::vector<PortEnd>> ports_of(const Topology& topology);
+
+// Which links join two nodes, found at once.
+class LinksBetween {
+ public:
+  explicit LinksBetween(const Topology& topology);
+  // Numbers of links; either order. Empty for nodes that are not joined or are none (-1).
+  const std::vector<uint32_t>& find(int64_t a, int64_t b) const;
+
+ private:
+  std::unordered_map<uint64_t, std::vector<uint32_t>> by_ends_;
+};
 
 }  // namespace verbena::scenario

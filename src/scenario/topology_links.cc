@@ -70,6 +70,18 @@ Result<void> check_topology(const Topology& topology) {
     if (ports[h].size() != 1)
       return fail(EINVAL, fmt::format("host {} has {} links; a host has one",
                                       topology.nodes[h].name, ports[h].size()));
+  uint64_t pairs = 0;
+  for (uint32_t n = topology.hosts; n < topology.nodes.size(); ++n) {
+    if (ports[n].size() > kMaxPorts)
+      return fail(EINVAL, fmt::format("switch {} has {} links; {} are the most",
+                                      topology.nodes[n].name, ports[n].size(), kMaxPorts));
+    pairs += uint64_t{ports[n].size()} * ports[n].size();
+  }
+  if (pairs > kMaxPortPairs)
+    return fail(EINVAL,
+                fmt::format("the switches have too many ports: their squares sum up to {}; {} is "
+                            "the most",
+                            pairs, kMaxPortPairs));
   std::vector<uint32_t> line{0};
   std::vector<bool> seen(topology.nodes.size());
   seen[0] = true;
@@ -96,6 +108,25 @@ std::vector<std::vector<PortEnd>> ports_of(const Topology& topology) {
     ports[link.b].push_back({i, link.a});
   }
   return ports;
+}
+
+namespace {
+
+uint64_t ends(int64_t a, int64_t b) {
+  return static_cast<uint64_t>(std::min(a, b)) << 32 | static_cast<uint32_t>(std::max(a, b));
+}
+
+}  // namespace
+
+LinksBetween::LinksBetween(const Topology& topology) {
+  for (uint32_t i = 0; i < topology.links.size(); ++i)
+    by_ends_[ends(topology.links[i].a, topology.links[i].b)].push_back(i);
+}
+
+const std::vector<uint32_t>& LinksBetween::find(int64_t a, int64_t b) const {
+  static const std::vector<uint32_t> kNone;
+  const auto found = a < 0 || b < 0 ? by_ends_.end() : by_ends_.find(ends(a, b));
+  return found == by_ends_.end() ? kNone : found->second;
 }
 
 }  // namespace verbena::scenario

@@ -80,6 +80,9 @@ Result<void> incast(const FlowMaker& make) {
     if (host != w.to[0]) senders.push_back(host);
   if (senders.empty()) return fail(EINVAL, "no host in from but the receiver");
   if (auto room = make.room(uint64_t{w.rounds} * senders.size()); !room) return room;
+  constexpr Time kLatest = 3600 * fabric::kSecond;
+  if (w.interval != 0 && w.rounds > (kLatest - std::min(w.start, kLatest)) / w.interval + 1)
+    return fail(EINVAL, "its last round would begin after more than an hour");
   for (uint32_t round = 0; round < w.rounds; ++round)
     for (uint32_t sender : senders) {
       Flow flow = make.flow(sender, w.to[0]);

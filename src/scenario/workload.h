@@ -44,7 +44,7 @@ struct Workload {
   uint32_t requests = 1, depth = 1;      // kStorageRead: of each client; at once
 };
 
-inline constexpr size_t kMaxFlows = 4'000'000;
+inline constexpr size_t kMaxFlows = 2'000'000;  // each may be an event
 
 // Appends its flows. What a flow waits for (`after`) has a lower number. EINVAL: too few hosts,
 // lists that do not fit together, more than kMaxFlows.

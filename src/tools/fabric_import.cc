@@ -9,6 +9,7 @@
 
 #include "scenario/write.h"
 #include "tools/fabric.h"
+#include "tools/whole_file.h"
 
 namespace verbena::tools {
 namespace {
@@ -19,17 +20,11 @@ struct ImportOptions {
   bool quiet = false;
 };
 
-Result<void> write_text(const std::string& path, const std::string& text) {
-  FILE* file = fopen(path.c_str(), "we");
-  if (file == nullptr) return fail(errno, fmt::format("{}: {}", path, strerror(errno)));
-  const bool whole = fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (fclose(file) != 0 || !whole) return fail(EIO, fmt::format("{}: {}", path, strerror(errno)));
-  return {};
-}
-
 // Puts the sections into the scenario, if it can be read with them.
 Result<void> put_into(const std::string& path, const scenario::Imported& imported,
                       const std::string& name) {
+  if (imported.failed())
+    return fail(EINVAL, fmt::format("{}: left as it was, since lines are refused", path));
   auto text = read_text(path);
   if (!text) return tl::unexpected(text.error());
   std::string changed = *text;
@@ -42,7 +37,7 @@ Result<void> put_into(const std::string& path, const scenario::Imported& importe
   if (const auto good = scenario::parse_scenario(path, changed, {}); !good)
     return fail(EINVAL,
                 fmt::format("left as it was, since with these settings: {}", good.error().message));
-  return write_text(path, changed);
+  return write_whole_file(path, changed);
 }
 
 int import(const ImportOptions& options) {
@@ -76,7 +71,9 @@ void add_fabric_import(CLI::App& fabric, Invocation& invocation) {
   command->add_option("--format", options->format, "nvue, sonic or linux; guessed when not given")
       ->check(CLI::IsMember({"nvue", "sonic", "linux"}))
       ->type_name("FORMAT");
-  command->add_option("--into", options->into, "Replace the sections of this scenario")
+  command
+      ->add_option("--into", options->into,
+                   "Write them into this scenario, in place of its [switch] and [host] sections")
       ->type_name("SCENARIO");
   command->add_option("--switch", options->name, "Switch of the scenario that the ports are of")
       ->type_name("NAME");

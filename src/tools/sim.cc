@@ -35,7 +35,7 @@ int status_of(const SimRun& run) {
 
 void print_run(const SimOptions& options, const SimRun& run) {
   if (options.json)
-    fmt::print("{}\n", summary_json(run).dump(2));
+    fmt::print("{}\n", json_text(summary_json(run)));
   else if (!options.quiet)
     fmt::print("{}", sim_text(run));
 }

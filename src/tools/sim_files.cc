@@ -163,7 +163,7 @@ Result<void> write_run_files(const SimRun& run, const std::string& folder) {
   const std::pair<const char*, std::string> files[] = {
       {"flows.csv", flows_csv(run)},
       {"ports.csv", ports_csv(run)},
-      {"summary.json", summary_json(run).dump(2) + "\n"},
+      {"summary.json", json_text(summary_json(run)) + "\n"},
       {"scenario.toml", *scenario}};
   for (const auto& [name, text] : files)
     if (auto good = write_whole_file(folder + "/" + name, text); !good) return good;

@@ -101,4 +101,8 @@ ordered_json summary_json(const SimRun& run) {
   return out;
 }
 
+std::string json_text(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace verbena::tools

@@ -18,4 +18,7 @@ nlohmann::ordered_json report_json(const SimRun& run);
 // completion times.
 nlohmann::ordered_json comparison_json(const SimRun& run);
 
+// Two blanks for each level; bytes that are no UTF-8 (names from files) are replaced.
+std::string json_text(const nlohmann::ordered_json& json);
+
 }  // namespace verbena::tools

@@ -181,7 +181,7 @@ Result<void> write_comparison(const SimOptions& options, const std::vector<Sweep
       if (point.ran) all.push_back(point.json);
     if (auto good = write_whole_file(options.out + "/sweep.csv", sweep_csv(points)); !good)
       return good;
-    if (auto good = write_whole_file(options.out + "/sweep.json", all.dump(2) + "\n"); !good)
+    if (auto good = write_whole_file(options.out + "/sweep.json", json_text(all) + "\n"); !good)
       return good;
   }
   if (options.report.empty()) return {};
@@ -196,7 +196,7 @@ void print_points(const SimOptions& options, const std::vector<SweepPoint>& poin
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const SweepPoint& point : points)
     if (point.ran) all.push_back(point.json);
-  fmt::print("{}\n", all.dump(2));
+  fmt::print("{}\n", json_text(all));
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ struct QpCounters {
   uint64_t rnr_received = 0;
   uint64_t completions = 0;
   uint64_t errors = 0;
+  uint64_t bytes_delivered = 0;  // payload of SENDs, WRITEs and READ responses, each byte once
 };
 
 }  // namespace verbena::engine

@@ -170,6 +170,7 @@ void Requester::on_read_response(Instant now, const RxPacket& packet) {
   if (!answer_fits(work, packet)) return refuse_answer(now, work, packet);
   uint64_t done = static_cast<uint64_t>(psn.distance(work.first_psn)) * qp_.packet_bytes();
   if (packet.payload.length > 0 && !place(now, work, done, packet.payload)) return;
+  qp_.counters_.bytes_delivered += packet.payload.length;
   advance(now, psn + 1);
 }
 

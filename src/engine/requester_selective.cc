@@ -101,6 +101,7 @@ void Requester::on_answer(Instant now, const RxPacket& packet, const wire::Opcod
   if (payload.length > 0 &&
       !(oldest ? place(now, work, offset, payload) : place_ahead(work, offset, payload)))
     return;
+  qp_.counters_.bytes_delivered += packet.payload.length;
   state.answered.set(psn);
   raise(state.heard, psn + 1);
   settle(now);

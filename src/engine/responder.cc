@@ -118,6 +118,7 @@ Verdict Responder::execute_send(const RxPacket& packet, const wire::OpcodeInfo& 
                 fmt::format("receive wr_id {:#x} cannot be written: {}", qp_.taken_.wr_id,
                             memory::describe(placed.error)));
   offset_ += packet.payload.length;
+  qp_.counters_.bytes_delivered += packet.payload.length;
   message_ = info.ends_message() ? Message::kNone : Message::kSend;
   return Verdict::kExecute;
 }
@@ -143,6 +144,7 @@ Verdict Responder::execute_write(const RxPacket& packet, const wire::OpcodeInfo&
     }
   }
   offset_ += length;
+  qp_.counters_.bytes_delivered += length;
   message_ = info.ends_message() ? Message::kNone : Message::kWrite;
   return Verdict::kExecute;
 }

@@ -14,9 +14,9 @@ namespace {
 static_assert(engine::kCounterCount <= static_cast<int>(broker::kDeviceCounters));
 
 constexpr const char* kQpNames[] = {
-    "packets_sent",    "packets_received", "bytes_sent",  "bytes_received",
-    "retransmissions", "timeouts",         "naks_sent",   "naks_received",
-    "rnr_sent",        "rnr_received",     "completions", "errors",
+    "packets_sent", "packets_received", "bytes_sent",      "bytes_received", "retransmissions",
+    "timeouts",     "naks_sent",        "naks_received",   "rnr_sent",       "rnr_received",
+    "completions",  "errors",           "bytes_delivered",
 };
 constexpr uint32_t kQpNameCount = std::size(kQpNames);
 static_assert(kQpNameCount <= broker::kQpCounters);

@@ -47,8 +47,9 @@ struct Adapter {
   bool ect = true;
   uint8_t priority = 3;            // PCP, and the adapter's own class
   bool selective_repeat = false;   // toward peers that have it too; else go-back-N
-  uint32_t reorder_packets = 512;  // held back at most while one is missing
-  uint8_t timeout = 14;            // local ACK timeout code: 4.096 us * 2^timeout; 0: none
+  uint32_t reorder_packets = 512;  // held back at most while one is missing, and in flight
+  Time reorder_wait = 100 * fabric::kMicrosecond;  // so long what is missing may just be late
+  uint8_t timeout = 14;  // local ACK timeout code: 4.096 us * 2^timeout; 0: none
   uint8_t retry_count = 7;
   uint8_t rnr_retry = 7;
   uint64_t window_bytes = 0;  // payload in flight of one queue pair; 0: no limit

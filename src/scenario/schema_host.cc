@@ -19,9 +19,12 @@ const std::vector<Key<Adapter>>& adapter_keys() {
       flag_key("ect", &A::ect, "ECN-capable: switches may mark instead of drop"),
       count_key("priority", &A::priority, 0, 7, "PCP, and the adapter's class"),
       flag_key("selective_repeat", &A::selective_repeat,
-               "takes packets out of order, asks only for what is missing (true: not there yet)"),
+               "toward hosts that have it too: packets may overtake, only what is missing is sent "
+               "again"),
       count_key("reorder_packets", &A::reorder_packets, 1, 65536,
-                "held back at most while one is missing"),
+                "held back at most while one is missing, and the most in flight"),
+      time_key("reorder_wait", &A::reorder_wait, 1e3,
+               "so long a missing packet may just be late, then it is asked for"),
       count_key("timeout", &A::timeout, 0, 31, "local ACK timeout: 4.096 us * 2^timeout; 0: none"),
       count_key("retry_count", &A::retry_count, 0, 7, "before a queue pair fails"),
       count_key("rnr_retry", &A::rnr_retry, 0, 7, "7: for ever"),
@@ -36,7 +39,7 @@ const std::vector<Key<Adapter>>& adapter_keys() {
                 "counted around the payload; 0: the real ones"),
       count_key("ack_bytes", &A::ack_bytes, 0, 1000, "of an acknowledgement; 0: the real ones"),
       flag_key("payload", &A::payload,
-               "real bytes in memory, checked; else lengths only (true: not there yet)"),
+               "real bytes in memory, each one checked; else lengths only. On every host or none"),
   };
   return kKeys;
 }

@@ -1,4 +1,4 @@
-// A run: building, flows from their first packet to their last acknowledgement, sampling.
+// A run: building it, sampling while time passes, its end. Its flows are in experiment_flows.cc.
 #include "sim/experiment.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "engine/congestion/control.h"
+#include "sim/live_flow.h"
 
 namespace verbena::sim {
 
@@ -18,19 +19,9 @@ using fabric::Time;
 
 namespace {
 
-constexpr uint32_t kMostWork = 4;  // work requests of a flow at once
-constexpr uint64_t kWorkBytes = 1u << 30;
-constexpr uint32_t kAtomicDepth = 16;
-constexpr uint8_t kSendSlots = 4;
 constexpr uint32_t kFrameOverhead = 62;  // Ethernet, IPv4, UDP, BTH, ICRC, FCS
 constexpr Time kDeadlockLook = 100 * fabric::kMicrosecond;
 constexpr size_t kMostDeadlocks = 64;
-
-uint8_t mtu_code(uint32_t bytes) {
-  uint8_t code = 1;
-  while (engine::path_mtu_bytes(code) < bytes) ++code;
-  return code;
-}
 
 std::vector<uint32_t> largest_flows(const scenario::Scenario& scenario) {
   std::vector<uint32_t> flows(scenario.flows.size());
@@ -43,23 +34,16 @@ std::vector<uint32_t> largest_flows(const scenario::Scenario& scenario) {
   return flows;
 }
 
-// Swift goes by delays, HPCC by telemetry: a mark would cost a CNP that nobody obeys.
-bool hears_marks(const engine::CongestionSettings& congestion) {
-  return congestion.algorithm != engine::CongestionSettings::kSwift &&
-         congestion.algorithm != engine::CongestionSettings::kHpcc;
-}
-
 }  // namespace
 
 Result<void> check_supported(const scenario::Scenario& scenario) {
   for (uint32_t h = 0; h < scenario.hosts.size(); ++h) {
     const scenario::Adapter& adapter = scenario.hosts[h].adapter;
-    const char* missing = nullptr;
-    if (adapter.selective_repeat) missing = "selective_repeat";
-    if (adapter.payload) missing = "payload";
-    if (missing)
-      return fail(EOPNOTSUPP, fmt::format("{}: {} of {}: adapters do not have it yet",
-                                          scenario.file, missing, scenario.topology.nodes[h].name));
+    const auto& nodes = scenario.topology.nodes;
+    if (adapter.payload != scenario.hosts[0].adapter.payload)
+      return fail(EINVAL, fmt::format("{}: payload of {} and {} differs; packets have real bytes"
+                                      " on every host or on none",
+                                      scenario.file, nodes[0].name, nodes[h].name));
   }
   for (const scenario::Flow& flow : scenario.flows) {
     if (flow.verb != scenario::Verb::kRead ||
@@ -73,18 +57,24 @@ Result<void> check_supported(const scenario::Scenario& scenario) {
   return {};
 }
 
-struct Experiment::Live {
-  uint32_t flow = 0;
-  engine::QueuePair* source = nullptr;
-  engine::QueuePair* destination = nullptr;
-  uint64_t posted = 0;  // payload bytes of work requests so far
-  uint64_t completed = 0;
-  uint32_t outstanding = 0;  // work requests
-  bool over = false;         // what still completes is flushed
-};
+namespace {
+
+// Wrong bytes are a failure whatever else is expected.
+scenario::Scenario with_implied(scenario::Scenario scenario) {
+  auto& expected = scenario.expectations;
+  const char* key = "payload_errors";
+  bool named = std::any_of(expected.begin(), expected.end(),
+                           [&](const scenario::Expectation& e) { return e.key == key; });
+  const auto line = scenario.lines.find("host.payload");
+  if (!named && scenario.hosts[0].adapter.payload)
+    expected.push_back({key, 0, 0, "0", line == scenario.lines.end() ? 0 : line->second});
+  return scenario;
+}
+
+}  // namespace
 
 Experiment::Experiment(const scenario::Scenario& scenario)
-    : scenario_(scenario), network_(scenario.seed) {
+    : scenario_(with_implied(scenario)), network_(scenario.seed) {
   build();
   plan();
 }
@@ -167,187 +157,6 @@ Time Experiment::alone_time(const scenario::Flow& flow) const {
     port = &network_.port(next.ports()[ways[0]]);
   }
   return alone + serialised(flow.bytes + packets * overhead, rate);
-}
-
-// --- flows
-
-void Experiment::connect(engine::QueuePair& own, const Live& live, bool source) {
-  using namespace engine;
-  const scenario::Flow& flow = scenario_.flows[live.flow];
-  uint32_t host = source ? flow.source : flow.destination;
-  uint32_t peer = source ? flow.destination : flow.source;
-  const scenario::Adapter& settings = scenario_.hosts[host].adapter;
-  QpAttributes at;
-  at.access = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead;
-  at.route.source = fabric_gid(host);
-  at.route.destination = fabric_gid(peer);
-  at.route_is_global = true;
-  uint8_t dscp = flow.dscp == 0xff ? settings.dscp : flow.dscp;
-  bool ect = settings.ect && hears_marks(settings.congestion);
-  at.route.traffic_class = static_cast<uint8_t>(dscp << 2 | (ect ? fabric::kEct0 : 0));
-  at.route.service_level = flow.priority == 0xff ? settings.priority : flow.priority;
-  at.path_mtu = mtu_code(scenario_.hosts[flow.source].adapter.path_mtu);
-  at.dest_qpn = (source ? live.destination : live.source)->qpn();
-  at.max_rd_atomic = at.max_dest_rd_atomic = kAtomicDepth;
-  at.timeout = settings.timeout;
-  at.retry_cnt = settings.retry_count;
-  at.rnr_retry = settings.rnr_retry;
-  at.min_rnr_timer = 1;
-  Instant now = fabric::instant(network_.now());
-  auto move = [&](QpState state, uint32_t mask) {
-    at.state = state;
-    CHECK(own.modify(now, at, mask | kAttrState).has_value());
-  };
-  // Both ends may send data: a READ moves it the other way.
-  own.congestion(engine::make_control(
-      settings.congestion,
-      {network_.port(network_.host_port(host)).link.bits_per_second, settings.path_mtu}));
-  move(QpState::kInit, kAttrPkeyIndex | kAttrPort | kAttrAccessFlags);
-  move(QpState::kRtr, kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic |
-                          kAttrMinRnrTimer);
-  move(QpState::kRts,
-       kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrSqPsn | kAttrMaxQpRdAtomic);
-}
-
-// One event at a time for all that are to come: there may be millions.
-void Experiment::start_due() {
-  while (next_start_ < starts_.size() &&
-         scenario_.flows[starts_[next_start_]].start <= network_.now())
-    start(starts_[next_start_++]);
-  if (next_start_ < starts_.size())
-    network_.at(scenario_.flows[starts_[next_start_]].start, [this] { start_due(); });
-}
-
-void Experiment::start(uint32_t index) {
-  auto live = std::make_unique<Live>();
-  live->flow = index;
-  results_[index].start = network_.now();
-  if (!open(*live)) {
-    close(*live);
-    ++refused_;
-    return settle(index, engine::WcStatus::kGeneralErr);
-  }
-  for (bool source : {true, false})
-    connect(source ? *live->source : *live->destination, *live, source);
-  live_[index] = std::move(live);
-  post(*live_[index]);
-  adapters_[scenario_.flows[index].source]->kick();
-}
-
-// Makes its queue pairs. False: an adapter has no more.
-bool Experiment::open(Live& live) {
-  const scenario::Flow& flow = scenario_.flows[live.flow];
-  for (bool source : {true, false}) {
-    Adapter& adapter = *adapters_[source ? flow.source : flow.destination];
-    engine::QpInit init{.type = engine::QpType::kRc,
-                        .domain = adapter.domain(),
-                        .send_cq = &adapter.completions(),
-                        .receive_cq = &adapter.completions()};
-    init.send = {kMostWork, 1, 0};
-    init.receive_work_requests = flow.verb == scenario::Verb::kSend && !source ? kSendSlots : 0;
-    init.receive_sges = 1;
-    init.lane = flow.priority == 0xff ? adapter.settings().priority : flow.priority;
-    auto created = adapter.device().create_qp(init);
-    if (!created) return false;
-    (source ? live.source : live.destination) = *created;
-  }
-  return true;
-}
-
-void Experiment::close(Live& live) {
-  const scenario::Flow& flow = scenario_.flows[live.flow];
-  if (live.source) adapters_[flow.source]->device().destroy_qp(live.source);
-  if (live.destination) adapters_[flow.destination]->device().destroy_qp(live.destination);
-}
-
-// Keeps work requests posted until the flow's bytes are all asked for.
-void Experiment::post(Live& live) {
-  const scenario::Flow& flow = scenario_.flows[live.flow];
-  Adapter& source = *adapters_[flow.source];
-  Adapter& destination = *adapters_[flow.destination];
-  Instant now = fabric::instant(network_.now());
-  bool endless = flow.bytes == scenario::kEndless;
-  while (live.outstanding < kMostWork / 2 && live.posted < flow.bytes) {
-    uint64_t length = endless ? kWorkBytes : std::min(kWorkBytes, flow.bytes - live.posted);
-    engine::Sge sge{Adapter::kAbsentMemory, static_cast<uint32_t>(length), source.key()};
-    engine::SendRequest request;
-    request.wr_id = live.flow;
-    request.flags = engine::kSignaled;
-    request.sges = {&sge, 1};
-    request.remote_address = Adapter::kAbsentMemory;
-    request.rkey = destination.key();
-    switch (flow.verb) {
-      case scenario::Verb::kWrite:
-        request.opcode = engine::WrOpcode::kRdmaWrite;
-        break;
-      case scenario::Verb::kRead:
-        request.opcode = engine::WrOpcode::kRdmaRead;
-        break;
-      case scenario::Verb::kSend: {
-        request.opcode = engine::WrOpcode::kSend;
-        engine::Sge into{Adapter::kAbsentMemory, static_cast<uint32_t>(length), destination.key()};
-        CHECK(live.destination->post_receive(UINT64_MAX, {&into, 1}) == 0);
-        break;
-      }
-    }
-    CHECK(live.source->post_send(now, request) == 0);
-    live.posted += length;
-    ++live.outstanding;
-    ++results_[live.flow].posted;
-    if (!endless && live.posted == flow.bytes) break;
-  }
-}
-
-void Experiment::complete(const engine::WorkCompletion& completion) {
-  if (completion.opcode == engine::WcOpcode::kRecv || completion.wr_id >= live_.size()) return;
-  auto flow = static_cast<uint32_t>(completion.wr_id);
-  ++results_[flow].completions;
-  if (!live_[flow] || live_[flow]->over) return;
-  Live& live = *live_[flow];
-  --live.outstanding;
-  if (completion.status != engine::WcStatus::kSuccess) return finish(flow, completion.status);
-  live.completed += std::min(kWorkBytes, scenario_.flows[flow].bytes - live.completed);
-  if (live.completed >= scenario_.flows[flow].bytes) return finish(flow, completion.status);
-  post(live);
-}
-
-void Experiment::collect_received(uint32_t index) {
-  if (!live_[index]) return;
-  const Live& live = *live_[index];
-  bool read = scenario_.flows[index].verb == scenario::Verb::kRead;
-  results_[index].received = (read ? live.source : live.destination)->counters().bytes_received;
-}
-
-void Experiment::finish(uint32_t index, engine::WcStatus status) {
-  live_[index]->over = true;
-  collect_received(index);
-  // The queue pairs go when the adapters have returned from what they are doing.
-  network_.at(network_.now(), [this, index] {
-    close(*live_[index]);
-    live_[index].reset();
-  });
-  settle(index, status);
-}
-
-void Experiment::settle(uint32_t index, engine::WcStatus status) {
-  FlowResult& result = results_[index];
-  result.status = status;
-  result.failed = status != engine::WcStatus::kSuccess;
-  if (!result.failed) result.end = network_.now();
-  if (network_.now() <= scenario_.warm_up) result.received_warm = result.received;
-  ++done_;
-  for (uint32_t next : followers_[index]) {
-    if (--waits_for_[next] != 0) continue;
-    ++delayed_;
-    network_.at(network_.now() + scenario_.flows[next].start, [this, next] {
-      --delayed_;
-      start(next);
-    });
-  }
-  if (done_ == results_.size() && scenario_.duration == 0) {
-    over_ = true;
-    network_.stop();
-  }
 }
 
 // --- while time passes

@@ -11,6 +11,7 @@
 #include "fabric/network.h"
 #include "scenario/scenario.h"
 #include "sim/adapter.h"
+#include "sim/flow_memory.h"
 #include "sim/samples.h"
 
 namespace verbena::sim {
@@ -19,7 +20,7 @@ struct FlowResult {
   fabric::Time start = -1;               // -1: not begun
   fabric::Time end = -1;                 // -1: not ended
   fabric::Time alone = 0;                // what it would take on an empty fabric
-  uint64_t received = 0;                 // payload bytes at its destination
+  uint64_t received = 0;                 // payload bytes at its destination, each once
   uint32_t posted = 0, completions = 0;  // work requests
   uint64_t received_warm = 0;            // of them before the warm-up ended
   engine::WcStatus status = engine::WcStatus::kSuccess;
@@ -53,6 +54,8 @@ class Experiment {
   const Adapter& adapter(uint32_t host) const { return *adapters_[host]; }
   const std::vector<FlowResult>& flows() const { return results_; }
   const Samples& samples() const { return samples_; }
+  // With `payload`: what the memory oracle has seen.
+  const PayloadVerdict& payload() const { return verdict_; }
   const std::vector<fabric::Deadlock>& deadlocks() const { return deadlocks_; }
   uint64_t flows_done() const { return done_; }
   // When the last byte of payload reached a host.
@@ -74,6 +77,10 @@ class Experiment {
   bool open(Live& live);
   void close(Live& live);
   void post(Live& live);
+  bool with_payload() const;
+  uint64_t work_bytes() const;
+  FlowMemory::Places places(Live& live, uint32_t length);
+  void check_payload(const engine::WorkCompletion& completion);
   void complete(const engine::WorkCompletion& completion);
   void finish(uint32_t flow, engine::WcStatus status);
   void settle(uint32_t flow, engine::WcStatus status);
@@ -90,6 +97,7 @@ class Experiment {
   fabric::Network network_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
   std::vector<FlowResult> results_;
+  PayloadVerdict verdict_;
   std::vector<std::unique_ptr<Live>> live_;
   std::vector<std::vector<uint32_t>> followers_;  // flows that wait for this one
   std::vector<uint32_t> waits_for_;               // how many each still waits for

@@ -106,6 +106,8 @@ std::vector<std::string> findings(const Experiment& experiment, const Summary& s
     const Value* found = summary.find(name);
     return found ? found->value : 0;
   };
+  for (const std::string& complaint : experiment.payload().complaints)
+    out.push_back("payload: " + complaint);
   uint64_t by_watchdog = 0;
   for (PortId id = 0; id < experiment.network().ports(); ++id)
     by_watchdog += experiment.network()

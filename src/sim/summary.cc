@@ -201,6 +201,9 @@ void add_engine_values(const Experiment& experiment, std::vector<Value>& values)
   add("timeouts", total.local_ack_timeout_err, "acknowledgement timeouts");
   add("out_of_sequence", total.out_of_sequence, "packets ahead of the expected PSN");
   add("rnr_naks", total.rcvd_rnr_err, "RNR NAKs received");
+  add("payload_checked_bytes", experiment.payload().checked_bytes,
+      "bytes that the memory oracle compared");
+  add("payload_errors", experiment.payload().errors, "messages with wrong bytes");
 }
 
 }  // namespace

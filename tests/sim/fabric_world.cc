@@ -63,12 +63,18 @@ std::string switches(Prng& prng, bool many_ways, FabricPlan& plan) {
   return text;
 }
 
-std::string hosts(Prng& prng, const char* congestion) {
+// `extra` has what was added later: what other draws make of a seed stays what it was.
+std::string hosts(Prng& prng, Prng& extra, const char* congestion) {
   std::string text = fmt::format(
       "[host]\npath_mtu = \"{}\"\ncongestion = \"{}\"\nack_every = {}\nwindow = \"{}\"\n"
-      "timeout = {}\nretry_count = 7\n\n",
+      "timeout = {}\nretry_count = 7\n",
       one_of(prng, {"256B", "512B", "1KiB", "2KiB", "4KiB"}), congestion, prng.below(20),
       one_of(prng, {"none", "64KiB", "1MiB"}), prng.between(10, 12));
+  if (extra.below(3) == 0)
+    text += fmt::format("selective_repeat = true\nreorder_packets = {}\nreorder_wait = \"{}us\"\n",
+                        one_of(extra, {"1", "16", "128", "512", "4096"}), extra.between(5, 300));
+  if (extra.below(3) == 0) text += "payload = true\n";
+  text += "\n";
   // More than the longest way takes without queues, or Swift slows down until next to nothing
   // moves.
   text += fmt::format("[host.swift]\nbase_target = \"{}us\"\n\n", prng.between(80, 200));
@@ -120,6 +126,13 @@ void check_flows(const Experiment& experiment, const Complain& complain) {
     if (result.end >= 0 && result.alone > 0 && result.slowdown() < 0.97)
       complain(fmt::format("flow {} was faster than alone: {}", i, result.slowdown()));
   }
+  for (const std::string& text : experiment.payload().complaints) complain(text);
+  uint64_t checked = 0;
+  for (const scenario::Flow& flow : experiment.scenario().flows) checked += flow.bytes;
+  if (experiment.scenario().hosts[0].adapter.payload &&
+      experiment.payload().checked_bytes != checked)
+    complain(
+        fmt::format("{} of {} bytes were compared", experiment.payload().checked_bytes, checked));
 }
 
 void check_ports(const Experiment& experiment, bool lossless, const Complain& complain) {
@@ -164,7 +177,8 @@ FabricPlan draw_fabric(uint64_t seed) {
   plan.text += topology(prng, many_ways);
   plan.text += switches(prng, many_ways, plan);
   std::string congestion = one_of(prng, {"none", "dcqcn", "dcqcn", "swift", "hpcc"});
-  plan.text += hosts(prng, congestion.c_str());
+  Prng extra(seed ^ 0x6578747261ull);
+  plan.text += hosts(prng, extra, congestion.c_str());
   plan.text += traffic(prng, congestion != "swift" && congestion != "hpcc");
   return plan;
 }

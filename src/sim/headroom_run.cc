@@ -14,13 +14,13 @@ namespace {
 
 constexpr uint32_t kLossless = 3;
 constexpr uint32_t kStarts = 8;
-constexpr uint32_t kFrameOverhead = 82;  // headers, checks, gap: of a longest packet
+constexpr uint32_t kFrameAround = 82;    // headers, checks, gap: of a longest packet
 constexpr uint64_t kThreshold = 32'000;  // XOFF
 constexpr uint64_t kRest = 4'000'000;    // of the buffer, beside two headrooms
 
 // One frame of the case on its link.
 double frame_ps(const HeadroomCase& in) {
-  return (in.path_mtu + kFrameOverhead) * 8e12 / static_cast<double>(in.bits_per_second);
+  return (in.path_mtu + kFrameAround) * 8e12 / static_cast<double>(in.bits_per_second);
 }
 
 // Until the pause has long taken effect.

@@ -2,7 +2,7 @@
 // order, and work requests complete in theirs.
 #include "rig.h"
 
-namespace verbena::engine::test {
+namespace verbena::engine::test::reorder_requester {
 namespace {
 
 using testing::ElementsAre;
@@ -224,4 +224,4 @@ TEST(ReorderRequester, ReadsInFlightStayCountedThroughRepairs) {
 }
 
 }  // namespace
-}  // namespace verbena::engine::test
+}  // namespace verbena::engine::test::reorder_requester

@@ -2,7 +2,7 @@
 // and a NAK names what is missing once the wait is over.
 #include "rig.h"
 
-namespace verbena::engine::test {
+namespace verbena::engine::test::reorder_responder {
 namespace {
 
 using testing::ElementsAre;
@@ -208,4 +208,4 @@ TEST(ReorderResponder, GoBackNAnswersAtOnce) {
 }
 
 }  // namespace
-}  // namespace verbena::engine::test
+}  // namespace verbena::engine::test::reorder_responder

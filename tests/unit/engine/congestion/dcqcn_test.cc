@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace verbena::engine {
+namespace verbena::engine::dcqcn_test {
 namespace {
 
 constexpr uint64_t kGbps = 1'000'000'000;
@@ -152,4 +152,4 @@ TEST(Dcqcn, ComesHomeAndSaysWhenItChanges) {
 }
 
 }  // namespace
-}  // namespace verbena::engine
+}  // namespace verbena::engine::dcqcn_test

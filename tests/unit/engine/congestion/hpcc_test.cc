@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace verbena::engine {
+namespace verbena::engine::hpcc_test {
 namespace {
 
 constexpr uint64_t kRate = 100'000'000'000;
@@ -141,4 +141,4 @@ TEST(Hpcc, OldTelemetryAndNoneChangeNothing) {
 }
 
 }  // namespace
-}  // namespace verbena::engine
+}  // namespace verbena::engine::hpcc_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace verbena::engine {
+namespace verbena::engine::notification_test {
 namespace {
 
 Instant at(int64_t us) {
@@ -35,4 +35,4 @@ TEST(Notification, EchoesWaitForTheNextAcknowledgement) {
 }
 
 }  // namespace
-}  // namespace verbena::engine
+}  // namespace verbena::engine::notification_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace verbena::engine {
+namespace verbena::engine::swift_test {
 namespace {
 
 constexpr FlowShape kShape{100'000'000'000, 1000};
@@ -144,4 +144,4 @@ TEST(Swift, WithoutAMeasuredDelayNothingMoves) {
 }
 
 }  // namespace
-}  // namespace verbena::engine
+}  // namespace verbena::engine::swift_test

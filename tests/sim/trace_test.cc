@@ -19,7 +19,7 @@ constexpr Golden kGolden[] = {
     {"incast.toml", 0x8a2f976c39396a52},
     {"link-failure.toml", 0xcd5dbf189d1dc097},
     {"ring-deadlock.toml", 0x4f4cd2a44b92691a},
-    {"mistakes/05-dscp-map.toml", 0x6839fdf389376bad},
+    {"mistakes/05-dscp-map.toml", 0x6cd2fb2f6bff2719},
 };
 
 TEST(Trace, IsTheSameInEveryBuild) {

@@ -28,9 +28,11 @@ TEST(Limits, PortsOfASwitch) {
 }
 
 TEST(Limits, FlowsInAll) {
-  EXPECT_EQ(refusal("[topology]\nkind = \"star\"\nhosts = 1500\n[[workload]]\n"
-                    "kind = \"all-to-all\"\nbytes = \"1KB\"\n"),
-            "big.toml:5: workload.0.kind: 2248500 flows; 2000000 in all are the most");
+  EXPECT_EQ(
+      refusal(
+          "[topology]\nkind = \"star\"\nhosts = 1500\n[switch]\nbuffer = \"1GB\"\n[[workload]]\n"
+          "kind = \"all-to-all\"\nbytes = \"1KB\"\n"),
+      "big.toml:7: workload.0.kind: 2248500 flows; 2000000 in all are the most");
 }
 
 TEST(Limits, Names) {
@@ -83,7 +85,7 @@ TEST(Limits, RowsAndPoints) {
 }
 
 // A sample is the point of the curve at its share, whichever way it is found.
-TEST(Distribution, SamplesFollowTheCurve) {
+TEST(Limits, SamplesFollowTheCurve) {
   const auto cdf = SizeCdf::parse("0 0\n100 10\n200 50\n1000 100\n");
   ASSERT_TRUE(cdf);
   Prng prng(1);
@@ -104,7 +106,8 @@ TEST(Distribution, SamplesFollowTheCurve) {
 
 TEST(Links, BetweenTwoNodes) {
   const std::string links =
-      "[topology]\nkind = \"links\"\nswitches = [\"s\"]\n[[link]]\na = \"x\"\nb = \"s\"\n"
+      "[scenario]\nduration = \"1ms\"\n[topology]\nkind = \"links\"\nswitches = "
+      "[\"s\"]\n[[link]]\na = \"x\"\nb = \"s\"\n"
       "[[link]]\na = \"y\"\nb = \"s\"\n[[flow]]\nfrom = \"x\"\nto = \"y\"\n";
   const auto scenario = parse_scenario("l.toml", links, {});
   ASSERT_TRUE(scenario) << scenario.error().message;

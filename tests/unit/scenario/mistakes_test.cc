@@ -88,7 +88,7 @@ TEST(Mistakes, Ranges) {
       flawed("[switch]\ndscp_to_priority = 3"),
       "x.toml:2: switch.dscp_to_priority: is 3; write a table such as { 26 = 3, default = 0 }");
   EXPECT_EQ(flawed("[switch.queue.3]\nweight = 0"),
-            "x.toml:2: switch.queue.3.weight: is 0; it may be 1 to 100000");
+            "x.toml:2: switch.queue.3.weight: is 0; it may be 1 to 1000");
   EXPECT_EQ(flawed("[switch.routing]\nflowlet_entries = 1000"),
             "x.toml:2: switch.routing.flowlet_entries: is 1000; it must be a power of two");
 }

@@ -173,7 +173,7 @@ TEST(Workload, TooMany) {
   const Workload w{.kind = Workload::kAllToAll, .from = first_hosts(2000), .bytes = 1, .rounds = 2};
   const auto added = add_workload(w, star(2000), prng, flows);
   ASSERT_FALSE(added);
-  EXPECT_EQ(added.error().message, "7996000 flows; 4000000 in all are the most");
+  EXPECT_EQ(added.error().message, "7996000 flows; 2000000 in all are the most");
 }
 
 TEST(Distribution, Means) {

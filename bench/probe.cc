@@ -1,17 +1,24 @@
 // The machine's own limits, measured with the working set of the program they bound: memcpy into
-// a shared mapping, process_vm_writev, and raw UDP with GSO and GRO one way.
+// a shared mapping, process_vm_writev, raw UDP with GSO and GRO one way, and what a message of a
+// few bytes takes through shared memory and through a UDP socket.
 //   bench_probe memcpy BYTES            prints MiB/s
 //   bench_probe process_vm BYTES        prints MiB/s
+//   bench_probe ping                    prints us: half a round through shared memory
+//   bench_probe udp-pong PORT SECONDS
+//   bench_probe udp-ping ADDRESS PORT COUNT     prints us: half a round, both ends spinning
 //   bench_probe udp-receive PORT SECONDS        prints MiB/s of payload received
 //   bench_probe udp-send ADDRESS PORT SEGMENT SECONDS
 #include <arpa/inet.h>
 #include <netinet/udp.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -83,6 +90,93 @@ void probe_process_vm(size_t bytes) {
   waitpid(child, nullptr, 0);
 }
 
+// Half of the middle one.
+double median_half_us(std::vector<double>& rounds) {
+  std::nth_element(rounds.begin(), rounds.begin() + static_cast<long>(rounds.size() / 2),
+                   rounds.end());
+  return rounds[rounds.size() / 2] * 1e6 / 2;
+}
+
+void stay_on(int cpu) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu % static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), &one);
+  sched_setaffinity(0, sizeof(one), &one);
+}
+
+void probe_ping() {
+  constexpr uint64_t kRounds = 200'000;
+  struct Word {
+    alignas(128) std::atomic<uint64_t> value;
+  };
+  auto* words = static_cast<Word*>(shared(sizeof(Word) * 2));
+  words[0].value = words[1].value = 0;
+  pid_t child = fork();
+  if (child == 0) {
+    stay_on(0);
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      while (words[0].value.load(std::memory_order_acquire) != round) {
+      }
+      words[1].value.store(round, std::memory_order_release);
+    }
+    _exit(0);
+  }
+  stay_on(1);
+  std::vector<double> rounds;
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    auto start = Clock::now();
+    words[0].value.store(round, std::memory_order_release);
+    while (words[1].value.load(std::memory_order_acquire) != round) {
+    }
+    rounds.push_back(seconds_since(start));
+  }
+  waitpid(child, nullptr, 0);
+  std::printf("%.3f\n", median_half_us(rounds));
+}
+
+constexpr size_t kPingBytes = 46;  // a WRITE of 2 bytes: BTH, RETH, payload, padding, ICRC
+
+int udp_socket(int port) {
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) stop("bind");
+  return fd;
+}
+
+void udp_pong(int port, double seconds) {
+  int fd = udp_socket(port);
+  char bytes[64];
+  auto start = Clock::now();
+  while (seconds_since(start) < seconds) {
+    sockaddr_in from{};
+    socklen_t length = sizeof(from);
+    ssize_t n = recvfrom(fd, bytes, sizeof(bytes), 0, reinterpret_cast<sockaddr*>(&from), &length);
+    if (n > 0)
+      sendto(fd, bytes, static_cast<size_t>(n), 0, reinterpret_cast<sockaddr*>(&from), length);
+  }
+}
+
+void udp_ping(const char* to, int port, int count) {
+  int fd = udp_socket(0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  inet_pton(AF_INET, to, &address.sin_addr);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) stop("connect");
+  char bytes[64] = {};
+  std::vector<double> rounds;
+  for (int i = 0; i < count; ++i) {
+    auto start = Clock::now();
+    if (send(fd, bytes, kPingBytes, 0) < 0) stop("send");
+    while (recv(fd, bytes, sizeof(bytes), 0) < 0)
+      if (seconds_since(start) > 1.0) stop("bench_probe: no answer");
+    rounds.push_back(seconds_since(start));
+  }
+  std::printf("%.3f\n", median_half_us(rounds));
+}
+
 void udp_receive(int port, double seconds) {
   int fd = socket(AF_INET, SOCK_DGRAM, 0);
   int on = 1, buffer = 4 << 20;
@@ -131,14 +225,22 @@ int main(int argc, char** argv) {
     probe_memcpy(std::strtoul(argv[2], nullptr, 10));
   } else if (mode == "process_vm" && argc == 3) {
     probe_process_vm(std::strtoul(argv[2], nullptr, 10));
+  } else if (mode == "ping" && argc == 2) {
+    probe_ping();
+  } else if (mode == "udp-pong" && argc == 4) {
+    udp_pong(std::atoi(argv[2]), std::atof(argv[3]));
+  } else if (mode == "udp-ping" && argc == 5) {
+    udp_ping(argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
   } else if (mode == "udp-receive" && argc == 4) {
     udp_receive(std::atoi(argv[2]), std::atof(argv[3]));
   } else if (mode == "udp-send" && argc == 6) {
     udp_send(argv[2], std::atoi(argv[3]), std::atoi(argv[4]), std::atof(argv[5]));
   } else {
-    std::fprintf(stderr,
-                 "usage: bench_probe memcpy BYTES | process_vm BYTES | udp-receive PORT SECONDS |"
-                 " udp-send ADDRESS PORT SEGMENT SECONDS\n");
+    std::fprintf(
+        stderr,
+        "usage: bench_probe memcpy BYTES | process_vm BYTES | ping | udp-pong PORT SECONDS |"
+        " udp-ping ADDRESS PORT COUNT | udp-receive PORT SECONDS |"
+        " udp-send ADDRESS PORT SEGMENT SECONDS\n");
     return 2;
   }
   return 0;

@@ -158,8 +158,12 @@ void Network::on_pause_timer(PortId id) {
       next = std::min(next, port.renew_at[p]);
   }
   if (next != kForever) arm_pause_timer(id, next);
-  // A storm has its own clock; what it stops is not renewed.
-  if (port.is_host) renew &= static_cast<uint8_t>(hosts_[port.node].pausing ? pfc.tx_mask : 0);
+  // A storm has its own clock; what it stops is not renewed, and nothing lets it go.
+  if (port.is_host) {
+    auto own = static_cast<uint8_t>(hosts_[port.node].pausing ? pfc.tx_mask : 0);
+    port.pausing &= static_cast<uint8_t>(~(renew & ~own));
+    renew &= own;
+  }
   if (renew != 0) send_pause(id, renew, true);
   if (changed) refresh(id);
 }

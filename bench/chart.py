@@ -1,4 +1,4 @@
-"""The picture of a run: throughput by message size beside its limits, and every promise as a bar."""
+"""The picture of a run: throughput by message size beside its limits, and every promise."""
 
 import statistics
 

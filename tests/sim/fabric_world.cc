@@ -14,11 +14,10 @@ const char* one_of(Prng& prng, const char* const (&words)[N]) {
   return words[prng.below(N)];
 }
 
-// A circle of switches and flows half the way round: the waits can close.
-std::string ring(Prng& extra, FabricPlan& plan) {
+// A circle of switches and flows two hops round it: the waits can close.
+std::string ring(Prng& trouble, FabricPlan& plan) {
   plan.may_deadlock = true;
-  return fmt::format("[topology]\nkind = \"ring\"\nswitches = {}\nhosts = {}\n\n",
-                     extra.between(3, 7), extra.between(1, 2));
+  return fmt::format("[topology]\nkind = \"ring\"\nswitches = {}\n\n", trouble.between(5, 7));
 }
 
 bool has_many_ways(const std::string& kind) {
@@ -56,8 +55,8 @@ std::string second_class(Prng& trouble) {
 }
 
 std::string round_the_ring(Prng& trouble) {
-  return fmt::format("[[workload]]\nkind = \"shift\"\nstep = {}\nbytes = \"{}KB\"\n\n",
-                     trouble.between(1, 2), trouble.between(50, 2000));
+  return fmt::format("[[workload]]\nkind = \"shift\"\nstep = 2\nbytes = \"{}MB\"\n\n",
+                     trouble.between(1, 20));
 }
 
 std::string switches(Prng& prng, bool many_ways, FabricPlan& plan) {
@@ -66,7 +65,8 @@ std::string switches(Prng& prng, bool many_ways, FabricPlan& plan) {
   std::string text =
       fmt::format("[switch]\nroce = \"{}\"\nbuffer = \"{}MiB\"\nlatency = \"{}ns\"\n",
                   plan.lossless ? "lossless" : "lossy",
-                  prng.between(8, 32) * (plan.two_classes ? 2 : 1), prng.below(800));
+                  prng.between(8, 32) * (plan.two_classes ? 2 : 1) / (plan.may_deadlock ? 4 : 1),
+                  prng.below(800));
   if (prng.below(3) == 0) text += fmt::format("headroom_formula = \"sonic\"\n");
   if (plan.two_classes)
     for (const char* map : {"priority_to_queue", "priority_to_group"})

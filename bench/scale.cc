@@ -5,6 +5,7 @@
 //   bench_scale quiet                       prints threads before the first queue pair, and
 //                                           wake-ups a second with one that is idle
 //   bench_scale threads COUNT SECONDS       prints messages a second of 64 bytes, all threads
+//   bench_scale spread COUNT SECONDS        the same from one thread, in turn over all queue pairs
 //   bench_scale operations KIND BYTES COUNT  KIND: write, send, read or atomic
 #include <dirent.h>
 #include <infiniband/verbs.h>
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -107,8 +109,10 @@ void connect(const Card& card, ibv_qp* qp, uint32_t peer) {
 
 // Two joined queue pairs with a completion queue and registered memory each.
 struct Pair {
-  explicit Pair(const Card& card, size_t bytes) : memory(2 * bytes, 7) {
-    cq = ibv_create_cq(card.context, 1024, nullptr, nullptr, 0);
+  // `shared`: the completion queue of its requests, else one of its own.
+  Pair(const Card& card, size_t bytes, ibv_cq* shared = nullptr)
+      : memory(2 * bytes, 7), cq(shared) {
+    if (!cq) cq = ibv_create_cq(card.context, 1024, nullptr, nullptr, 0);
     peer_cq = ibv_create_cq(card.context, 1024, nullptr, nullptr, 0);
     check(cq && peer_cq, "ibv_create_cq");
     qp = create_queue_pair(card, cq, 512);
@@ -147,7 +151,7 @@ struct Pair {
   }
 
   alignas(64) std::vector<uint8_t> memory;
-  ibv_cq *cq = nullptr, *peer_cq = nullptr;
+  ibv_cq *cq, *peer_cq = nullptr;
   ibv_qp *qp = nullptr, *peer = nullptr;
   ibv_mr* mr = nullptr;
   ibv_sge entry{};
@@ -221,8 +225,8 @@ void quiet() {
 void threads(int count, double duration) {
   constexpr int kDeep = 64;
   Card card = open_card();
-  std::vector<Pair*> pairs;
-  for (int i = 0; i < count; ++i) pairs.push_back(new Pair(card, 64));
+  std::vector<std::unique_ptr<Pair>> pairs;
+  for (int i = 0; i < count; ++i) pairs.push_back(std::make_unique<Pair>(card, 64));
   std::atomic<uint64_t> total{0};
   auto start = Clock::now();
   auto work = [&](Pair* pair) {
@@ -239,9 +243,34 @@ void threads(int count, double duration) {
     total += done;
   };
   std::vector<std::thread> running;
-  for (Pair* pair : pairs) running.emplace_back(work, pair);
+  for (const auto& pair : pairs) running.emplace_back(work, pair.get());
   for (std::thread& thread : running) thread.join();
   std::printf("%.0f\n", static_cast<double>(total) / seconds_since(start));
+}
+
+// One thread, its messages in turn over all queue pairs.
+void spread(size_t count, double duration) {
+  constexpr size_t kDeep = 64;
+  Card card = open_card();
+  ibv_cq* cq = ibv_create_cq(card.context, 1024, nullptr, nullptr, 0);
+  check(cq, "ibv_create_cq");
+  std::vector<std::unique_ptr<Pair>> pairs;
+  for (size_t i = 0; i < count; ++i) pairs.push_back(std::make_unique<Pair>(card, 64, cq));
+  size_t waiting = 0, next = 0;
+  uint64_t done = 0;
+  ibv_wc completions[32];
+  auto start = Clock::now();
+  while (seconds_since(start) < duration) {
+    for (; waiting < kDeep; ++waiting) {
+      pairs[next]->post();
+      next = next + 1 == count ? 0 : next + 1;
+    }
+    int got = ibv_poll_cq(cq, 32, completions);
+    check(got >= 0, "ibv_poll_cq");
+    waiting -= static_cast<size_t>(got);
+    done += static_cast<uint64_t>(got);
+  }
+  std::printf("%.0f\n", static_cast<double>(done) / seconds_since(start));
 }
 
 void operations(const std::string& kind, size_t bytes, int count) {
@@ -271,12 +300,14 @@ int main(int argc, char** argv) {
     quiet();
   } else if (mode == "threads" && argc == 4) {
     threads(std::atoi(argv[2]), std::atof(argv[3]));
+  } else if (mode == "spread" && argc == 4 && std::atoi(argv[2]) > 0) {
+    spread(std::strtoul(argv[2], nullptr, 10), std::atof(argv[3]));
   } else if (mode == "operations" && argc == 5) {
     operations(argv[2], std::strtoul(argv[3], nullptr, 10), std::atoi(argv[4]));
   } else {
     std::fprintf(stderr,
                  "usage: bench_scale queue-pairs COUNT | quiet | threads COUNT SECONDS |"
-                 " operations write|send|read|atomic BYTES COUNT\n");
+                 " spread COUNT SECONDS | operations write|send|read|atomic BYTES COUNT\n");
     return 2;
   }
   return 0;

@@ -4,10 +4,12 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .PHONY: all demo test test-apps interop guest guest-backports sanitize soak bench validate install deb \
-        packages packages-build packages-demo clean
+        packages packages-build packages-demo packages-bench clean
 
+# Without the tests, unless they are there: a tree whose tests are no longer built would keep old ones.
 all: packages-build
-	@cmake --preset release -DVERBENA_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX) > /dev/null
+	@cmake --preset release $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DVERBENA_TESTS=OFF) \
+	  -DCMAKE_INSTALL_PREFIX=$(PREFIX) > /dev/null
 	@cmake --build $(BUILD)
 
 packages-build:
@@ -18,6 +20,9 @@ packages-demo:
 
 packages:
 	@scripts/install-packages build test apps
+
+packages-bench:
+	@scripts/install-packages bench
 
 demo: packages-demo all
 	@scripts/demo $(BUILD)
@@ -57,8 +62,8 @@ soak: packages
 	@cmake --build $(BUILD) --target sim_world_test
 	@scripts/soak $(BUILD)
 
-bench: packages all
-	@bench/compare $(BUILD)
+bench: packages packages-bench all
+	@bench/compare $(BUILD) --chart $(BUILD)/performance.svg
 	@bench/fabric $(BUILD)
 
 # The simulated fabric beside other programs' results: docs/validation.md. Also part of `make test`.

@@ -6,7 +6,7 @@ import statistics
 def draw(path, figures, sweeps, verdicts):
     import matplotlib  # only where a picture is wanted
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "verbena"
+    matplotlib.rcParams.update({"svg.hashsalt": "verbena", "svg.fonttype": "none"})
     from matplotlib import pyplot
 
     kept = [row for row in verdicts if row[1]]

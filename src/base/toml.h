@@ -4,7 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <string>
+
+#include "base/result.h"
+#include "base/toml_keys.h"
 
 // The parser asserts what a malformed file can break ("[["), and behind each such assertion stands
 // the check that gives an error. Without NDEBUG, which would turn them into promises to the
@@ -37,9 +41,16 @@ inline std::string toml_type_name(const toml::node& node) {
   }
 }
 
-// "FILE:LINE: not valid TOML: ...".
-inline std::string toml_syntax_message(std::string_view path, const toml::parse_error& bad) {
-  return fmt::format("{}:{}: not valid TOML: {}", path, bad.source().begin.line, bad.description());
+// An Error says "FILE:LINE: not valid TOML: ...".
+inline Result<toml::table> parse_toml(std::string_view text, const std::string& path) {
+  if (const size_t line = line_of_deep_key(text); line != 0)
+    return fail(EINVAL,
+                fmt::format("{}:{}: a key of more than {} parts", path, line, kMostKeyParts));
+  toml::parse_result parsed = toml::parse(text, path);
+  if (parsed) return std::move(parsed).table();
+  const toml::parse_error& bad = parsed.error();
+  return fail(EINVAL, fmt::format("{}:{}: not valid TOML: {}", path, bad.source().begin.line,
+                                  bad.description()));
 }
 
 }  // namespace verbena

@@ -276,9 +276,9 @@ Status read_devices(const Reader& in, const toml::node& node, ConfigFile& file) 
 
 Result<ConfigFile> parse_config(std::string_view text, const std::string& path) {
   const Reader in{path};
-  toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) return fail(EINVAL, toml_syntax_message(path, parsed.error()));
-  const toml::table& root = parsed.table();
+  const Result<toml::table> parsed = parse_toml(text, path);
+  if (!parsed) return tl::unexpected(parsed.error());
+  const toml::table& root = *parsed;
   ConfigFile file{.path = path};
   for (auto&& [key, value] : root) {
     if (key.str() == "device") continue;

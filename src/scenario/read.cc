@@ -140,9 +140,9 @@ Status read_sections(Reader& in, toml::table& root, Scenario& scenario) {
 
 Result<Scenario> parse_scenario(const std::string& file, std::string_view text,
                                 const std::vector<Override>& overrides) {
-  toml::parse_result parsed = toml::parse(text, file);
-  if (!parsed) return fail(EINVAL, toml_syntax_message(file, parsed.error()));
-  toml::table& root = parsed.table();
+  Result<toml::table> parsed = parse_toml(text, file);
+  if (!parsed) return tl::unexpected(parsed.error());
+  toml::table& root = *parsed;
   for (const Override& change : overrides)
     if (auto good = apply_override(root, change); !good) return tl::unexpected(good.error());
   Scenario scenario;

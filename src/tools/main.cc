@@ -1,9 +1,11 @@
 // The `verbena` command: one subcommand per file. See docs/verbena.1.
+#include <errno.h>
 #include <fmt/format.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "tools/command.h"
 
@@ -37,6 +39,12 @@ std::string misuse(const CLI::App* app, const CLI::Error& error) {
       (message.size() < 2 || message[1] < 'A' || message[1] > 'Z'))
     message[0] = static_cast<char>(message[0] - 'A' + 'a');
   return fmt::format("{}: {}; {} --help says what there is\n", who, message, who);
+}
+
+// Of a reader that has gone away nobody needs to hear.
+int cannot_print(int error) {
+  if (error != EPIPE) fmt::print(stderr, "verbena: cannot write the output: {}\n", strerror(error));
+  return 1;
 }
 
 }  // namespace
@@ -82,15 +90,20 @@ int main(int argc, char** argv) {
                fmt::join(command_names(app), ", "));
     return 2;
   }
+  int status = 0;
+  errno = 0;
   try {
     app.parse(parsed, argv);
+    status = invocation.status;
+    if (app.get_subcommands().empty()) {
+      fmt::print(stderr, "{}", app.help());
+      return 2;
+    }
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    status = app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::system_error& error) {  // {fmt}: standard output does not take it
+    return cannot_print(error.code().value());
   }
-  if (app.get_subcommands().empty()) {
-    fmt::print(stderr, "{}", app.help());
-    return 2;
-  }
-  if (fflush(stdout) != 0) return 1;
-  return invocation.status;
+  if (fflush(stdout) != 0 || ferror(stdout)) return cannot_print(errno);
+  return status;
 }

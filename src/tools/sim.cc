@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "tools/command.h"
+#include "tools/outputs.h"
 #include "tools/sim_files.h"
 #include "tools/sim_json.h"
 #include "tools/sim_report.h"
@@ -47,7 +48,20 @@ Result<void> write_files(const SimOptions& options, const SimRun& run) {
   return write_whole_file(options.report, report_page(run));
 }
 
+Result<void> check_places(const SimOptions& options) {
+  std::vector<Output> outputs;
+  if (!options.out.empty()) outputs.push_back({"--out", options.out, true});
+  if (!options.report.empty()) outputs.push_back({"--report", options.report});
+  if (!options.trace.empty()) outputs.push_back({"--trace", options.trace});
+  for (const std::string& pcap : options.pcaps)
+    if (const size_t equals = pcap.find('='); equals + 1 < pcap.size() && equals != pcap.npos)
+      outputs.push_back({"--pcap", pcap.substr(equals + 1)});
+  return check_outputs(std::span(&options.file, 1), outputs);
+}
+
 int simulate(const SimOptions& options) {
+  if (auto good = check_places(options); !good)
+    return complain("sim", good.error().message, good.error().code == EINVAL ? kMisuse : kFailure);
   auto overrides = overrides_of(options);
   if (!overrides) return complain("sim", overrides.error().message, kMisuse);
   if (!options.sweeps.empty()) return sweep(options, *overrides);

@@ -182,6 +182,47 @@ class Statuses(Sim):
         self.assertRegex(done.stderr, r"^verbena sim: cannot make the folder incast.toml/out: ")
         self.assertEqual(self.left(), ["incast.toml"])
 
+    def test_outputs_replace_neither_inputs_nor_each_other(self):
+        os.symlink("incast.toml", self.path("link.toml"))
+        os.link(self.path("incast.toml"), self.path("hard.toml"))
+        os.mkdir(self.path("made"))
+        replaced = "this would replace incast.toml, which is read"
+        for arguments, message in [
+                (["--report", "incast.toml"], f"--report incast.toml: {replaced}"),
+                (["--report", "./made/../incast.toml"],
+                 f"--report ./made/../incast.toml: {replaced}"),
+                (["--trace", "link.toml"], f"--trace link.toml: {replaced}"),
+                (["--pcap", "s0:0=hard.toml"], f"--pcap hard.toml: {replaced}"),
+                (["--out", "incast.toml"], f"--out incast.toml: {replaced}"),
+                (["--report", "new.html", "--trace", "made/../new.html"],
+                 "--trace made/../new.html: --report writes there too; name another file"),
+                (["--pcap", "s0:0=a", "--pcap", "s0:1=./a"],
+                 "--pcap ./a: --pcap writes there too; name another file"),
+                (["--report", "made"], "--report made: it is a folder; name a file")]:
+            with self.subTest(arguments=arguments):
+                done = self.sim("incast.toml", *arguments, status=2)
+                self.assertEqual(done.stderr, f"verbena sim: {message}\n")
+                self.assertEqual(done.stdout, "")
+        with open(self.path("incast.toml")) as file:
+            self.assertEqual(file.read(), INCAST)
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         ["hard.toml", "incast.toml", "link.toml", "made"])
+        self.sim("-q", "incast.toml", "--report", "/dev/null", "--trace", "/dev/null")
+
+    def test_nobody_takes_what_it_prints(self):
+        for arguments in (["sim", "incast.toml"], ["sim", "--json", "incast.toml"], ["--help"],
+                          ["--version"], ["explain", "ENOMEM"], ["fabric", "lint", "incast.toml"]):
+            with self.subTest(arguments=arguments), open("/dev/full", "w") as full:
+                done = subprocess.run([VERBENA, *arguments], cwd=self.folder, stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr),
+                                 (1, "verbena: cannot write the output: No space left on device\n"))
+
+    def test_a_key_of_very_many_parts(self):
+        self.scenario("deep.toml", "[scenario]\n" + "a." * 200_000 + "a = 1\n")
+        done = self.sim("deep.toml", status=2)
+        self.assertEqual(done.stderr, "verbena sim: deep.toml:2: a key of more than 16 parts\n")
+
     def test_interrupted(self):
         self.scenario("endless.toml", ENDLESS)
         run = subprocess.Popen([VERBENA, "sim", "endless.toml", "--trace", "t.txt"],

@@ -1,14 +1,16 @@
-// PSN arithmetic, endian integers, the generator and zeroed slots.
+// PSN arithmetic, endian integers, the generator, zeroed slots and the depth of keys.
 #include <gtest/gtest.h>
 
 #include <rapidcheck/gtest.h>
 #include <limits>
+#include <string>
 
 #include "base/endian.h"
 #include "base/prng.h"
 #include "base/psn.h"
 #include "base/slots.h"
 #include "base/time.h"
+#include "base/toml_keys.h"
 
 namespace verbena {
 namespace {
@@ -89,6 +91,24 @@ TEST(TimeTest, UnitsArePicoseconds) {
   EXPECT_EQ((Instant{} - kNever).ps, -std::numeric_limits<int64_t>::max()) << "the longest";
   EXPECT_EQ((kNever - Instant{}).ps, std::numeric_limits<int64_t>::max());
   EXPECT_LT(Instant{} + seconds(1'000'000), kNever);
+}
+
+TEST(TomlKeys, FindsTheLineOfADeepOne) {
+  std::string deep = "a";
+  for (size_t i = 1; i < kMostKeyParts; ++i) deep += ".a";
+  EXPECT_EQ(line_of_deep_key("x = 1\n" + deep + " = 2\n"), 0u) << "as many as may be";
+  deep += " . \"b.c\"";
+  EXPECT_EQ(line_of_deep_key("x = 1\n" + deep + " = 2\n"), 2u);
+  EXPECT_EQ(line_of_deep_key("x = \"\"\"\n\n\"\"\"\n[" + deep + "]\n"), 4u);
+  EXPECT_EQ(line_of_deep_key("x = { y = [ { " + deep + " = 1 } ] }"), 1u);
+  const std::string dots(100, '.');
+  EXPECT_EQ(line_of_deep_key("# " + dots + "\nx = '" + dots + "'\ny = \"\\\"" + dots + "\"\n"), 0u);
+  EXPECT_EQ(line_of_deep_key("x = \"\"\"" + dots + "\"\n" + dots + "\"\"\"\n"), 0u);
+  EXPECT_EQ(line_of_deep_key("x = [1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 1.5, 2.5, 3.5, 4.5,"
+                             "5.5, 6.5, 7.5, 8.5, 9.5]"),
+            0u);
+  EXPECT_EQ(line_of_deep_key("x = \"open\n" + deep), 2u);
+  EXPECT_EQ(line_of_deep_key("x = '''open " + deep), 0u);
 }
 
 }  // namespace

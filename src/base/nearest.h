@@ -11,6 +11,10 @@ namespace verbena {
 // How many letters must be put in, taken out, changed or swapped with their neighbour to make one
 // word of the other.
 inline size_t spelling_distance(std::string_view a, std::string_view b) {
+  // Nobody means a short word by a very long one; what they take to compare is the product.
+  constexpr size_t kFar = 64;
+  const size_t longer = std::max(a.size(), b.size());
+  if (longer - std::min(a.size(), b.size()) > kFar) return longer;
   std::vector<size_t> before, last, row(b.size() + 1);  // of the words' beginnings
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {

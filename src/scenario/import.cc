@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <climits>
 
 #include "base/nearest.h"
 #include "scenario/import_linux.h"
@@ -101,6 +102,15 @@ std::optional<Format> format_of(std::string_view text) {
 }
 
 Imported import_text(Format format, std::string_view text, const ImportDefaults& defaults) {
+  if (const size_t zero = text.find('\0'); zero != text.npos) {
+    Imported out;
+    out.format = format;
+    Diagnostics diagnostics;
+    const auto line = static_cast<int>(std::count(text.begin(), text.begin() + zero, '\n')) + 1;
+    diagnostics.error(line, "a zero byte: this is no text");
+    out.diagnostics = diagnostics.all();
+    return out;
+  }
   switch (format) {
     case Format::kNvue:
       return import_nvue(text);
@@ -112,12 +122,33 @@ Imported import_text(Format format, std::string_view text, const ImportDefaults&
   return import_linux(text, defaults);
 }
 
+namespace {
+
+// Words of a file stand in messages, and a word may be a megabyte. Not in the middle of a
+// character.
+void shorten(std::string& text) {
+  constexpr size_t kLongest = 1000;
+  if (text.size() <= kLongest) return;
+  size_t end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  text.resize(end);
+  text += " ...";
+}
+
+}  // namespace
+
 // After those of the same line that came before it; each only once.
 void Diagnostics::add(Diagnostic diagnostic) {
-  if (std::find(all_.begin(), all_.end(), diagnostic) != all_.end()) return;
+  if (all_.size() > kMost) return;
+  if (all_.size() == kMost)
+    diagnostic = {INT_MAX, Severity::kError,
+                  fmt::format("there is more to say than {} things", kMost), "mend these first"};
+  shorten(diagnostic.what);
   const auto behind =
       std::upper_bound(all_.begin(), all_.end(), diagnostic.line,
                        [](int line, const Diagnostic& other) { return line < other.line; });
+  for (auto it = behind; it != all_.begin() && (it - 1)->line == diagnostic.line; --it)
+    if (*(it - 1) == diagnostic) return;
   all_.insert(behind, std::move(diagnostic));
 }
 void Diagnostics::note(int line, std::string what, std::string to_do) {

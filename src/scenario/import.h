@@ -73,6 +73,8 @@ class Diagnostics {
   void warn(int line, std::string what, std::string to_do = "", int rule = 0);
   void error(int line, std::string what, std::string to_do = "");
   const std::vector<Diagnostic>& all() const { return all_; }
+  // More are not kept: the last one is an error that says so, of the line INT_MAX.
+  static constexpr size_t kMost = 10'000;
 
  private:
   void add(Diagnostic diagnostic);

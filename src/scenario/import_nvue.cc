@@ -11,6 +11,8 @@
 namespace verbena::scenario {
 namespace {
 
+constexpr size_t kMostPorts = 1024;
+
 std::vector<std::string> front_ports(const NvueTree& tree, Diagnostics& diagnostics) {
   std::vector<std::string> names = tree.below("interface");
   std::erase_if(names, [&](const std::string& name) {
@@ -30,7 +32,7 @@ std::map<uint32_t, std::string> port_numbers(std::vector<std::string> names,
   std::map<uint32_t, std::string> ports;
   for (const std::string& name : names) {
     const auto number = name.starts_with("swp") ? number_of(name.substr(3)) : std::nullopt;
-    if (!number || *number == 0 || *number > 1024) break;
+    if (!number || *number == 0 || *number > kMostPorts) break;
     ports.emplace(static_cast<uint32_t>(*number - 1), name);
   }
   if (ports.size() == names.size()) return ports;
@@ -80,7 +82,13 @@ Imported import_nvue(std::string_view text) {
                                  fmt::join(tree.other_lines(), ", ")));
   NvuePorts ports_of_tree(tree, diagnostics, out);
   out.settings.port = ports_of_tree.port("", "switch");
-  const std::vector<std::string> names = front_ports(tree, diagnostics);
+  std::vector<std::string> names = front_ports(tree, diagnostics);
+  if (names.size() > kMostPorts) {
+    diagnostics.error(tree.line_of("interface/" + names[kMostPorts]),
+                      fmt::format("{} ports", names.size()),
+                      fmt::format("a switch has {} at most", kMostPorts));
+    names.resize(kMostPorts);
+  }
   if (!names.empty()) out.port_names = port_numbers(names, diagnostics);
   for (const auto& [number, name] : out.port_names) {
     out.settings.ports[number] = ports_of_tree.port(name, fmt::format("switch.port.{}", number));

@@ -11,6 +11,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kDepth = 3;  // table, key, field
+// Ports that all keys name together; 512 ports with 20 rows each are 10,240.
+constexpr size_t kMostNamed = 50'000;
 
 // Every name of the first three levels -> its line. Names are taken as written, escapes and all:
 // CONFIG_DB's have none.
@@ -71,6 +73,7 @@ std::optional<SonicFile> SonicFile::parse(std::string_view text, Diagnostics& di
     const auto found = file.lines_.find(path);
     return found == file.lines_.end() ? 0 : found->second;
   };
+  size_t named = 0;
   for (const auto& [name, table] : json.items()) {
     std::vector<SonicRow>& rows = file.tables_[name];
     if (!table.is_object()) {
@@ -79,6 +82,13 @@ std::optional<SonicFile> SonicFile::parse(std::string_view text, Diagnostics& di
     }
     for (const auto& [key, fields] : table.items()) {
       SonicRow row{key, sonic_key(key), line(name + "\n" + key), {}};
+      named += row.parts ? row.parts->ports.size() : 0;
+      if (named > kMostNamed) {
+        diagnostics.error(row.line,
+                          fmt::format("the keys up to here name {} ports together", named),
+                          fmt::format("{} are the most", kMostNamed));
+        return std::nullopt;
+      }
       if (!fields.is_object()) {
         diagnostics.error(row.line, fmt::format("{}|{} is no object of fields", name, key));
         continue;

@@ -1,8 +1,11 @@
 // NVUE commands: what each form sets, what is said about the rest, with its line.
 #include "scenario/import_nvue.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
 #include <gtest/gtest.h>
+#include <climits>
 
 #include "said.h"
 #include "scenario/profiles.h"
@@ -338,6 +341,43 @@ TEST(ImportText, FormatIsGuessed) {
   EXPECT_EQ(format_of("sudo mlnx_qos -i eth0 --trust dscp\n"), Format::kLinux);
   EXPECT_EQ(format_of("interface ethernet 1/1\n"), std::nullopt);
   EXPECT_EQ(format_of(""), std::nullopt);
+}
+
+TEST(ImportText, WhatIsNoText) {
+  using namespace std::string_literals;
+  for (Format format : {Format::kNvue, Format::kSonic, Format::kLinux})
+    EXPECT_THAT(said(import_text(format,
+                                 "nv set qos roce\n\x7f"
+                                 "ELF\0\n"s)),
+                ElementsAre("2 error: a zero byte: this is no text"));
+}
+
+TEST(ImportText, AsManyFindingsAsAPersonReads) {
+  std::string text;
+  for (size_t i = 0; i < 3 * Diagnostics::kMost; ++i) text += fmt::format("word{}\n", i);
+  const std::vector<std::string> all = said(import_nvue(text));
+  ASSERT_EQ(all.size(), Diagnostics::kMost + 1);
+  EXPECT_EQ(all[0], "1 error: 'word0' is no NVUE command; commands begin with: nv set");
+  EXPECT_EQ(all.back(), fmt::format("{} error: there is more to say than 10000 things; mend these "
+                                    "first",
+                                    INT_MAX));
+}
+
+TEST(ImportText, WordsWithoutEnd) {
+  const std::string word(3'000'000, 'x');
+  const Imported imported = import_nvue("nv set qos " + word + " on\n" + word + "\n");
+  ASSERT_EQ(imported.diagnostics.size(), 2u);
+  EXPECT_TRUE(imported.failed());
+  for (const Diagnostic& one : imported.diagnostics) EXPECT_EQ(one.what.size(), 1004u);
+}
+
+TEST(ImportNvue, AsManyPortsAsASwitchHas) {
+  const Imported imported = import_nvue(
+      "nv set interface swp1-1024 qos roce mode lossless\n"
+      "nv set interface swp1025 qos roce mode lossless\n");
+  EXPECT_EQ(imported.port_names.size(), 1024u);
+  ASSERT_EQ(complaints(imported).size(), 1u);
+  EXPECT_EQ(complaints(imported)[0].substr(1), " error: 1025 ports; a switch has 1024 at most");
 }
 
 TEST(ImportText, Lists) {

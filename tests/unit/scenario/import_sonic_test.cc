@@ -1,6 +1,7 @@
 // CONFIG_DB: what each table sets, both styles of references, and what is said with its line.
 #include "scenario/import_sonic.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -280,6 +281,17 @@ TEST(ImportSonic, NotJson) {
       ElementsAre(
           "0 error: this is no JSON object of tables; save one: sonic-cfggen -d --print-data > "
           "config_db.json"));
+}
+
+TEST(SonicFile, KeysThatNameVeryManyPorts) {
+  std::string text = "{\"QUEUE\": {";
+  for (int i = 0; i < 100; ++i)
+    text +=
+        fmt::format("{}\n\"Ethernet{}-{}|3\": {{}}", i == 0 ? "" : ",", i * 1000, i * 1000 + 999);
+  EXPECT_THAT(said(import_sonic(text + "}}", {})),
+              ElementsAre(testing::MatchesRegex(
+                  "[0-9]+ error: the keys up to here name 51000 ports together; 50000 are the "
+                  "most")));
 }
 
 TEST(SonicFile, LinesSurviveBracesInStrings) {

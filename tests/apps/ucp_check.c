@@ -31,14 +31,18 @@ static void require(ucs_status_t status, const char* what) {
   exit(1);
 }
 
-static void wait_for(ucs_status_ptr_t operation, const char* what) {
-  if (operation == NULL) return;
-  if (UCS_PTR_IS_ERR(operation)) require(UCS_PTR_STATUS(operation), what);
+static ucs_status_t status_of(ucs_status_ptr_t operation) {
+  if (operation == NULL) return UCS_OK;
+  if (UCS_PTR_IS_ERR(operation)) return UCS_PTR_STATUS(operation);
   ucs_status_t status;
   while ((status = ucp_request_check_status(operation)) == UCS_INPROGRESS)
     ucp_worker_progress(worker);
   ucp_request_free(operation);
-  require(status, what);
+  return status;
+}
+
+static void wait_for(ucs_status_ptr_t operation, const char* what) {
+  require(status_of(operation), what);
 }
 
 static unsigned char expected(unsigned seed, size_t i) {
@@ -243,7 +247,11 @@ int main(int argc, char** argv) {
     lend(region, memory);
 
   const ucp_request_param_t param = {0};
-  wait_for(ucp_ep_close_nbx(peer, &param), "close");
+  /* On a busy machine the client, which has all it wants, may be gone before the server's close has
+     flushed what is left: nothing but acknowledgements. */
+  const ucs_status_t closed = status_of(ucp_ep_close_nbx(peer, &param));
+  if (is_client || (closed != UCS_ERR_ENDPOINT_TIMEOUT && closed != UCS_ERR_CONNECTION_RESET))
+    require(closed, "close");
   require(ucp_mem_unmap(context, memory), "unmap");
   printf("verified: %ld messages, %ld bytes\n", messages, bytes);
   return 0;

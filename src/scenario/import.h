@@ -66,6 +66,8 @@ Imported import_text(Format format, std::string_view text, const ImportDefaults&
 
 // --- what the readers share -----------------------------------------------------------------
 
+inline constexpr size_t kMostPorts = 1024;  // of a switch
+
 // Collects diagnostics, each once, and gives them by line.
 class Diagnostics {
  public:

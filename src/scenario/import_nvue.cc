@@ -11,8 +11,6 @@
 namespace verbena::scenario {
 namespace {
 
-constexpr size_t kMostPorts = 1024;
-
 std::vector<std::string> front_ports(const NvueTree& tree, Diagnostics& diagnostics) {
   std::vector<std::string> names = tree.below("interface");
   std::erase_if(names, [&](const std::string& name) {

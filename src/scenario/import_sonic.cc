@@ -17,7 +17,6 @@
 namespace verbena::scenario {
 namespace {
 
-constexpr size_t kMostPorts = 1024;
 constexpr uint64_t kLeastBuffer = 10'000;
 
 // Ports of the PORT table; without one, those that any other row names.

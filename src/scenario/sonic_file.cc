@@ -12,7 +12,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kDepth = 3;  // table, key, field
 // Ports that all keys name together; 512 ports with 20 rows each are 10,240.
-constexpr size_t kMostNamed = 50'000;
+constexpr size_t kMostKeyPorts = 50'000;
 
 // Every name of the first three levels -> its line. Names are taken as written, escapes and all:
 // CONFIG_DB's have none.
@@ -83,10 +83,10 @@ std::optional<SonicFile> SonicFile::parse(std::string_view text, Diagnostics& di
     for (const auto& [key, fields] : table.items()) {
       SonicRow row{key, sonic_key(key), line(name + "\n" + key), {}};
       named += row.parts ? row.parts->ports.size() : 0;
-      if (named > kMostNamed) {
+      if (named > kMostKeyPorts) {
         diagnostics.error(row.line,
                           fmt::format("the keys up to here name {} ports together", named),
-                          fmt::format("{} are the most", kMostNamed));
+                          fmt::format("{} are the most", kMostKeyPorts));
         return std::nullopt;
       }
       if (!fields.is_object()) {
